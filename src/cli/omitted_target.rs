@@ -207,8 +207,7 @@ impl VerbLine {
 
     /// Returns whether there are as many operands as the verb takes, so that the first one must be TARGET.
     fn is_full(&self) -> bool {
-        self.limit
-            .is_some_and(|limit| limit > 1 && self.operands.len() >= limit)
+        self.limit.is_some_and(|limit| self.operands.len() >= limit)
     }
 
     /// A store inside the one around the working directory is a path in that, too.
@@ -216,7 +215,8 @@ impl VerbLine {
         if self.limit == Some(1) {
             return Ok(());
         }
-        let Some(around) = enclosing_store(Path::new(HERE))? else {
+        // What was named needs nothing around it.
+        let Ok(Some(around)) = enclosing_store(Path::new(HERE)) else {
             return Ok(());
         };
         if is_same(&around, store) || !is_below(first, &around) {

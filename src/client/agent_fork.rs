@@ -23,7 +23,7 @@ use crate::operator::undo::OnConflict;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::forked::ForkMethod;
 use crate::world::store::layout::{STATE, TRASH, is_unfinished_fork};
-use crate::world::store::place::{AgentForks, agent_forks};
+use crate::world::store::place::{AgentForks, agent_forks, known_agent_forks};
 use crate::world::trash::erase::erase;
 use crate::world::{Root, Run, RunId, World};
 
@@ -150,7 +150,7 @@ impl Client {
     /// Those of reading the directory of forks.
     pub fn forks_of_killed_agents(&self) -> Result<Vec<PathBuf>> {
         let meta = stat_fd(self.store.root().as_fd())?;
-        let Ok(above) = agent_forks(&meta) else {
+        let Some(above) = known_agent_forks(&meta) else {
             return Ok(Vec::new());
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

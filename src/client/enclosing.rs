@@ -58,7 +58,7 @@ pub fn target_kind(word: &Path) -> TargetKind {
 /// directory from there upwards that is a store.
 ///
 /// # Errors
-/// [`Error::Refused`] for a store that belongs to another user; as [`store_of`] for a home.
+/// [`Error::Refused`] for a store that belongs to another user; as [`Client::open`](super::Client::open) for a home.
 pub fn enclosing_store(directory: &Path) -> Result<Option<PathBuf>> {
     let directory = &*findable(directory);
     let at = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());

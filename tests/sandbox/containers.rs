@@ -562,6 +562,7 @@ fn agent_without_fuse_works_in_a_fork_in_a_whole_sandbox() {
 /// The examples' options are those that the tests above start containers with, and the pod's command works in one like it.
 #[test]
 fn documented_examples_have_the_options_that_are_enough() {
+    need_containers!();
     let examples = crate::common::repository().join("examples/containers");
     let read = |name: &str| fs::read_to_string(examples.join(name)).unwrap();
     assert!(read("docker-run").contains(CONTAINER_OPTIONS));
@@ -575,7 +576,6 @@ fn documented_examples_have_the_options_that_are_enough() {
         .find_map(|line| line.trim().strip_prefix("command: ["));
     let command = command.unwrap().trim_end_matches(']').replace(", ", " ");
     let command = command.replace("my-agent", "sh -c 'echo after >file'");
-    need_containers!();
     let script = format!(
         "mkdir /tmp/state /tmp/project; export XDG_STATE_HOME=/tmp/state PATH=/opt:$PATH; cd /tmp/project
          echo before >file; {command} && cat file"

@@ -433,16 +433,11 @@ pub struct AgentForks {
 /// As [`agent_homes`].
 pub fn agent_forks(store: &Meta) -> Result<AgentForks> {
     let home = StateHome::of_store(store).ok_or(Error::NotFound)?;
-    let id = id_of(store).ok_or(Error::NotFound)?;
     home.make()?;
     let above = rustix::fs::openat(CWD, &home.path, DIR_FLAGS, Mode::empty())
         .map_err(Error::os("openat"))?;
-    Ok(AgentForks {
-        dir: make_dir(&above, AGENT_FORKS.as_bytes(), 0o700, home.owner)?,
-        path: home.path.join(AGENT_FORKS),
-        id,
-        owner: home.owner,
-    })
+    make_dir(&above, AGENT_FORKS.as_bytes(), 0o700, home.owner)?;
+    known_agent_forks(store).ok_or(Error::NotFound)
 }
 
 /// Opens the directory of the sockets of this user's running agents, with its path. It is made if it is not there. Each
@@ -472,6 +467,20 @@ pub fn running_agents() -> Result<(OwnedFd, PathBuf)> {
         return Err(Error::Invalid);
     }
     Ok((dir, home.path.join(name)))
+}
+
+/// Opens the directory of the forks that agents work in, if it is there.
+#[must_use]
+pub fn known_agent_forks(store: &Meta) -> Option<AgentForks> {
+    let home = StateHome::of_store(store)?;
+    let path = home.path.join(AGENT_FORKS);
+    let dir = rustix::fs::openat(CWD, &path, DIR_FLAGS | OFlags::NOFOLLOW, Mode::empty()).ok()?;
+    Some(AgentForks {
+        dir,
+        path,
+        id: id_of(store)?,
+        owner: home.owner,
+    })
 }
 
 /// Opens a cache of the agents of a name, in the cache home of the store's owner: all that work for that user share it. It

@@ -451,7 +451,7 @@ fn flagged_path_stays_undecided_when_all_is_accepted() {
     let script = "echo new >Made; echo 'rm -r ~' >.git/hooks/pre-commit";
     let mut person = agent_at_terminal(&store, "--ask", script);
     person.wait_for("2 paths by path");
-    person.wait_for(">A ! /.git/hooks/pre-commit");
+    person.wait_for("hooks/pre-commit runs");
     person.types("b");
     person.wait_for("2 paths by run");
     person.types("ka");

@@ -234,6 +234,7 @@ fn refusal_names_the_command_that_lets_the_agent_go_on() {
     let script = "curl -sS http://b.invalid/ >refused
         until curl -sS http://b.invalid/ | grep 'cannot be resolved'; do sleep 0.05; done
         curl -sS --noproxy '*' http://b.invalid/ | grep 'cannot be resolved'
+        touch went_on
         until curl -sS http://b.invalid/ | grep 'agent deny'; do sleep 0.05; done";
     let child = owner.begin(&["--net", "allow=a.invalid"], script);
     let refused = owner.store.store.join("refused");
@@ -267,6 +268,9 @@ fn refusal_names_the_command_that_lets_the_agent_go_on() {
             .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
     };
     let first = next().unwrap();
+    until("the agent has gone on", || {
+        owner.store.store.join("went_on").exists()
+    });
     // A denial after that counts from then on; a port that nobody listens at is named.
     let said = good(&owner.say(&["allow", run, "b.invalid:8443"]));
     assert!(
