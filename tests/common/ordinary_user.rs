@@ -81,6 +81,7 @@ pub(crate) fn run_again(at_least: usize) -> Result<String, String> {
         "LICENSE-APACHE",
         "LICENSE-MIT",
         "docs",
+        "examples",
         "src",
         "crates",
         "tests",

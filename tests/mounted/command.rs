@@ -98,7 +98,7 @@ fn what_was_typed_wrongly_ends_with_2() {
     );
     refused(&["trash"], 2, &["list", "restore"]);
     refused(&["trash", "restore", "a"], 2, &["<ENTRY>"]);
-    refused(&["log"], 2, &["<TARGET>"]);
+    refused(&["log"], 2, &["no store encloses", "log TARGET"]);
 }
 
 #[test]
