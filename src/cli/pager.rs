@@ -21,12 +21,12 @@ const DEFAULT_PAGER: &str = "less";
 /// the screen.
 const LESS: (&str, &str) = ("LESS", "FRX");
 
-static RUNNING: Mutex<Option<Pager>> = Mutex::new(None);
+static RUNNING: Mutex<Option<PagerProcess>> = Mutex::new(None);
 static IS_PAGED: AtomicBool = AtomicBool::new(false);
 static IS_FINISHING: AtomicBool = AtomicBool::new(false);
 
 /// A pager that reads what this process writes.
-struct Pager {
+struct PagerProcess {
     /// The thread that waits for the pager. A pager that is left early ends this process, whatever it is doing.
     watcher: JoinHandle<()>,
     /// The streams as they were.
@@ -44,7 +44,7 @@ pub(super) fn start() {
     let Some(command) = pager_command() else {
         return;
     };
-    let Some(pager) = Pager::start(command) else {
+    let Some(pager) = PagerProcess::start(command) else {
         return;
     };
     IS_PAGED.store(true, Ordering::Relaxed);
@@ -66,8 +66,8 @@ pub(super) fn finish() {
     }
 }
 
-impl Pager {
-    fn start(mut command: Command) -> Option<Pager> {
+impl PagerProcess {
+    fn start(mut command: Command) -> Option<PagerProcess> {
         let stdout = std::io::stdout().as_fd().try_clone_to_owned().ok()?;
         let stderr = std::io::stderr();
         let stderr = stderr
@@ -90,7 +90,7 @@ impl Pager {
                 std::process::exit(ExitReason::Ok as i32);
             }
         });
-        Some(Pager {
+        Some(PagerProcess {
             watcher,
             stdout,
             stderr,

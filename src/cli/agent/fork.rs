@@ -17,7 +17,7 @@ use crate::exec::program::{AgentRun, ProgramHome};
 /// [`Error::Usage`] for what it cannot have.
 pub(super) fn check_in_place(args: &AgentArgs) -> Result<()> {
     let cannot = |what: &str, why: &str, remedy: &str| {
-        let what = format!("{what} goes not with --sandbox weak or none: {why}");
+        let what = format!("{what} cannot be used with --sandbox weak or none: {why}");
         Err(Error::usage(what, remedy))
     };
     if args.home != "fork" {
@@ -78,7 +78,7 @@ pub(super) fn open_home(
     }
     if !(args.hide.is_empty() && args.read_only.is_empty()) {
         return Err(Error::usage(
-            "--hide and --read-only go not with --home fork: no rule of a home holds in a copy",
+            "--hide and --read-only cannot be used with --home fork: no rule of a home holds in a copy",
             "Leave them out, or work in a copy without those files.",
         ));
     }
@@ -163,12 +163,8 @@ pub(super) fn print_way_to_start(args: &AgentArgs) {
         false => "--home fork --sandbox none",
     };
     let why = match has_sandbox {
-        true => {
-            "no home can be mounted here; in a copy of the project that comes into it at the end, it would start with"
-        }
-        false => {
-            "no sandbox can be made here; with less around it, which is said then, it would start with"
-        }
+        true => "no home can be mounted here; an agent would start in a copy of the project with",
+        false => "no sandbox can be made here; an agent would start with a weaker wall with",
     };
     print_error(format_args!(
         "  {why}\n    trumanfs agent {options} -- PROGRAM"

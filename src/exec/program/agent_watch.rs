@@ -99,7 +99,7 @@ impl ProgramHome {
     ) -> Result<AgentWatch> {
         let (running, ended) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::os("pipe2"))?;
         let failures = Arc::new(Mutex::new(Vec::new()));
-        let sends = Observation {
+        let sends = AskRecorder {
             run,
             audit: self.place.audit_log(),
             command: settings.ask_with.map(|command| AskCommand {
@@ -182,7 +182,7 @@ fn store_of(programs: &ProgramHome) -> String {
 }
 
 /// The things that happen at each event.
-struct Observation {
+struct AskRecorder {
     run: RunId,
     audit: Option<Arc<dyn AuditLog>>,
     command: Option<AskCommand>,
@@ -193,7 +193,7 @@ struct Observation {
     failures: Arc<Mutex<Vec<String>>>,
 }
 
-impl Observation {
+impl AskRecorder {
     /// Has a line written about a verdict, and a new ask put to the command.
     fn observe(&self, event: &AnswerEvent, answers: &std::sync::Weak<HostAnswers>) {
         match event {

@@ -424,7 +424,7 @@ fn agent_without_namespaces_gets_none_of_this() {
         let options = ["--home", "fork", "--sandbox", "none", option];
         let output = user.run(&options, "echo ran");
         assert_eq!(output.status.code(), Some(123), "{}", describe(&output));
-        let named = format!("{} goes not with", option.split('=').next().unwrap());
+        let named = format!("{} cannot be used with", option.split('=').next().unwrap());
         assert!(err(&output).contains(&named), "{}", err(&output));
         assert!(output.stdout.is_empty());
     }

@@ -326,21 +326,21 @@ fn what_no_agent_in_a_fork_can_have_is_refused() {
     for (options, wanted) in [
         (
             &["--home", "fork", "--sandbox", "none", "--net", "none"][..],
-            "this network goes not",
+            "this network cannot be used",
         ),
         (
             &["--home", "fork", "--sandbox", "weak", "--net", "npm"],
-            "this network goes not",
+            "this network cannot be used",
         ),
         (
             &["--home", "fork", "--sandbox", "weak", "--publish", "8000"],
-            "this network goes not",
+            "this network cannot be used",
         ),
         (
             &["--home", "fork", "--sandbox", "weak", "--cache", "npm"],
-            "--cache goes not",
+            "--cache cannot be used",
         ),
-        (&["--sandbox", "weak"], "--home fuse goes not"),
+        (&["--sandbox", "weak"], "--home fuse cannot be used"),
         (&["--home", "fork", "--also", "/nowhere/else"], ""),
     ] {
         let words = [&["agent"], options, &["--", "true"]].concat();

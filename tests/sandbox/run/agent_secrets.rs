@@ -701,7 +701,8 @@ fn secret_that_cannot_be_read_is_named_and_nothing_runs() {
         "own:a.example=env:KEY",
     ];
     assert!(
-        err(&bare_agent(&store, &weak)).contains("--secret goes not with --sandbox weak or none")
+        err(&bare_agent(&store, &weak))
+            .contains("--secret cannot be used with --sandbox weak or none")
     );
     let twice = [
         "--secret",

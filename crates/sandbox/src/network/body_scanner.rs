@@ -56,7 +56,7 @@ impl BodyScanner {
         }
     }
 
-    /// Makes one of a body after which no fields may come: a server could take them for fields of the head.
+    /// Scans a body after which no fields may come: a server could take them for fields of the head.
     pub(super) fn without_trailers(framing: BodyLength) -> BodyScanner {
         BodyScanner {
             has_trailers: false,

@@ -43,7 +43,7 @@ enum KeyMark {
 
 #[derive(Debug)]
 enum NameSet {
-    /// One name, as HMAC-SHA1 with a key.
+    /// A hashed name: its HMAC-SHA1 with a key.
     Hashed { salt: Vec<u8>, hash: Vec<u8> },
     /// Patterns in lower case; true: what matches it is not meant.
     Patterns(Vec<(bool, String)>),

@@ -56,7 +56,7 @@ fn bind_message(key: &[u8], id: &[u8], signature: &[u8], is_forwarding: bool) ->
 
 const USER_KEY: &[u8] = b"\0\0\0\x0bssh-ed25519\0\0\0\x01k";
 
-/// What a client has signed to log in; `host_key`: for the method that names it.
+/// Makes the data that a client has signed to log in; `host_key`: for the method that names it.
 fn login_data(id: &[u8], host_key: Option<&[u8]>) -> Vec<u8> {
     let method: &[u8] = match host_key {
         Some(_) => b"publickey-hostbound-v00@openssh.com",

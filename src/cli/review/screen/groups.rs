@@ -69,7 +69,7 @@ pub(super) struct PathGroup {
     pub(super) run: Option<RunId>,
     /// The run's request, escaped.
     pub(super) command: Option<String>,
-    /// The places of the paths in [`Arrangement::order`].
+    /// The places of the paths in [`ReviewArrangement::order`].
     pub(super) range: Range<usize>,
     /// The number of headings that it is below.
     pub(super) depth: usize,
@@ -79,7 +79,7 @@ pub(super) struct PathGroup {
 
 /// The order of the list, and its headings.
 #[derive(Debug, Default)]
-pub(super) struct Arrangement {
+pub(super) struct ReviewArrangement {
     /// The places in the listing, in order.
     pub(super) order: Vec<usize>,
     /// The headings, from the first to the last; an outer one before those in it.
@@ -110,11 +110,11 @@ impl FoldChoices {
     }
 }
 
-impl Arrangement {
+impl ReviewArrangement {
     /// Arranges a list. By path: what is flagged, then directories, then what git ignores, what tools wrote, and git's own
     /// files. Otherwise groups with what changed last first, in each of them the paths by name; by time, the last one
     /// first.
-    pub(super) fn of(listing: &ReviewListing, by: GroupBy) -> Arrangement {
+    pub(super) fn of(listing: &ReviewListing, by: GroupBy) -> ReviewArrangement {
         match by {
             GroupBy::Path => by_path(listing),
             by => by_author_or_time(listing, by),
@@ -183,8 +183,8 @@ impl Arrangement {
     }
 }
 
-fn by_path(listing: &ReviewListing) -> Arrangement {
-    let mut found = Arrangement::default();
+fn by_path(listing: &ReviewListing) -> ReviewArrangement {
+    let mut found = ReviewArrangement::default();
     let items = listing.items.iter().enumerate();
     let (flagged, others): (Vec<_>, Vec<_>) = items.partition(|(_, item)| item.flag.is_some());
     found.order.extend(flagged.iter().map(|(at, _)| *at));
@@ -227,7 +227,7 @@ fn component_order(one: &ListedPath, other: &ListedPath) -> std::cmp::Ordering {
 }
 
 /// Adds sorted paths, with a heading for each directory that has many of them.
-fn add_tree(found: &mut Arrangement, items: &[(usize, &ListedPath)]) {
+fn add_tree(found: &mut ReviewArrangement, items: &[(usize, &ListedPath)]) {
     let bytes = |at: usize| {
         items
             .get(at)
@@ -310,7 +310,7 @@ enum GroupKey {
     Minute(i64),
 }
 
-fn by_author_or_time(listing: &ReviewListing, by: GroupBy) -> Arrangement {
+fn by_author_or_time(listing: &ReviewListing, by: GroupBy) -> ReviewArrangement {
     let nobody = AuthorLabel::default();
     let mut places: HashMap<GroupKey, usize> = HashMap::new();
     // Each with the time of its last change, and its paths.
@@ -332,7 +332,7 @@ fn by_author_or_time(listing: &ReviewListing, by: GroupBy) -> Arrangement {
         }
     }
     groups.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
-    let mut found = Arrangement::default();
+    let mut found = ReviewArrangement::default();
     for (_, mut group, mut items) in groups {
         if by == GroupBy::Time {
             let time = |at: &usize| listing.items.get(*at).map(|item| item.time);

@@ -1,6 +1,6 @@
 //! Moving through the list and through a difference.
 
-use super::groups::{Arrangement, ListRow, PathGroup};
+use super::groups::{ListRow, PathGroup, ReviewArrangement};
 use super::state::{FocusedPane, ListSelection, ScreenEffect, ScreenState};
 use super::worker_messages::{ListedPath, ReviewListing, WorkerRequest};
 
@@ -282,7 +282,7 @@ impl ScreenState {
     pub(super) fn arrange(&mut self, selected: ListSelection) {
         let empty = ReviewListing::default();
         let listing = self.listing.as_ref().unwrap_or(&empty);
-        self.arrangement = Arrangement::of(listing, self.by);
+        self.arrangement = ReviewArrangement::of(listing, self.by);
         self.rows = self.arrangement.rows(&self.folds);
         let wanted: Vec<ListRow> = match selected {
             ListSelection::Nothing => Vec::new(),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::groups::{Arrangement, FoldChoices, GroupBy, ListRow, PathGroup};
+use super::groups::{FoldChoices, GroupBy, ListRow, PathGroup, ReviewArrangement};
 use super::worker_messages::{
     ListedPath, ReviewAction, ReviewListing, SeenChange, ShownDifference, UndoableAction,
     WorkerRequest,
@@ -100,7 +100,7 @@ pub(super) struct ScreenState {
     /// The list; absent until it was read.
     pub(super) listing: Option<ReviewListing>,
     pub(super) by: GroupBy,
-    pub(super) arrangement: Arrangement,
+    pub(super) arrangement: ReviewArrangement,
     pub(super) folds: FoldChoices,
     /// The rows, each with the number of headings that it is below.
     pub(super) rows: Vec<(ListRow, usize)>,
@@ -145,7 +145,7 @@ impl ScreenState {
             title,
             listing: None,
             by: GroupBy::default(),
-            arrangement: Arrangement::default(),
+            arrangement: ReviewArrangement::default(),
             folds: FoldChoices::default(),
             rows: Vec::new(),
             marked: BTreeSet::new(),

@@ -1,4 +1,4 @@
-//! One request and its answer, carried both ways at once as they come: nothing is held but what one read brings.
+//! A request and its answer, carried both ways at once as they come: nothing is held but what one read brings.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ pub(super) enum ExchangeFailure {
 }
 
 /// A request that is being carried.
-pub(super) struct Exchange<'a> {
+pub(super) struct SecretExchange<'a> {
     client: &'a TcpStream,
     server: TlsConnection,
     /// The bytes of the body that the server has not got yet.
@@ -50,7 +50,7 @@ pub(super) struct Exchange<'a> {
     counts: ByteCounts,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> SecretExchange<'a> {
     /// Begins one, of whose body some may have come.
     pub(super) fn new(
         client: &'a TcpStream,
@@ -58,8 +58,8 @@ impl<'a> Exchange<'a> {
         value: &'a SecretValue,
         framing: BodyLength,
         is_head_only: bool,
-    ) -> Exchange<'a> {
-        Exchange {
+    ) -> SecretExchange<'a> {
+        SecretExchange {
             client,
             server,
             up: Vec::new(),

@@ -9,7 +9,7 @@ use super::super::http::{self, BodyLength, RequestHead};
 use super::super::log::{ConnectionRecord, SecretRequestRecord, new_record, refusal};
 use super::super::program_connection::ProgramConnection;
 use super::SecretRoute;
-use super::exchange::{Exchange, ExchangeEnd, ExchangeFailure, reset};
+use super::exchange::{ExchangeEnd, ExchangeFailure, SecretExchange, reset};
 use super::request_pattern::check_path;
 use super::tls::{TlsClient, TlsConnection};
 use trumanfs_policy::network::HostDenial;
@@ -104,7 +104,7 @@ impl SecretSession<'_> {
         self.client.take_bytes(request.len);
         let first = std::mem::take(&mut self.client.buffer);
         let stop = self.client.stop_signal();
-        let exchange = Exchange::new(
+        let exchange = SecretExchange::new(
             &self.client.stream,
             server,
             &route.value,
