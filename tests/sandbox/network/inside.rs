@@ -346,10 +346,13 @@ fn names_that_lead_inside_are_refused() {
                 assert!(!reached.outcome.out.contains("SECRET"), "{reached:#?}");
             }
         }
-        // Nor does it help that the address to which a name leads is listed.
-        let rule = allow(&["private.test", "10.1.2.3:9000"]);
-        sh(&rule, "curl -sS http://private.test/x")
-            .refused("private.test:80 is refused by network: addresses: it resolves to 10.1.2.3");
+        // Nor does it help that the address to which a name leads is listed at another port, or that another one is.
+        for other in ["10.1.2.3:9000", "10.1.2.4"] {
+            let rule = allow(&["private.test", other]);
+            sh(&rule, "curl -sS http://private.test/x").refused(
+                "private.test:80 is refused by network: addresses: it resolves to 10.1.2.3",
+            );
+        }
         // An address that is refused by name of another one.
         let rule = NetworkRule {
             deny: vec!["93.184.216.35".to_owned()],
@@ -374,6 +377,11 @@ fn an_address_that_is_listed_is_reached_though_it_is_private() {
             (&*line.host, line.port, line.verdict, &*line.rule),
             ("10.1.2.3", 80, "allow", "10.1.2.3:80")
         );
+        // By a name, too, as that of a registry inside a company's network.
+        let script = format!("curl -sS -m30 {options} http://private.test/x");
+        let reached = sh(&allow(&["private.test", "10.1.2.3:80"]), &script);
+        assert_eq!(reached.outcome.out, "SECRET", "{options}: {reached:#?}");
+        assert_eq!(reached.lines[0].rule, "private.test");
     }
     let loopback = "curl -sS -m30 --noproxy '' -x http://127.0.0.1:3128 http://127.0.0.1/x";
     assert_eq!(sh(&allow(&["127.0.0.1"]), loopback).outcome.out, "SECRET");

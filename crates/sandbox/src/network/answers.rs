@@ -274,18 +274,15 @@ impl HostAnswers {
         all.any(|answer| answer.host.matches(host)) || self.is_asked(host)
     }
 
-    /// Returns the denial that an answer gives to an address, whatever name led to it.
-    pub(super) fn check_denied(&self, host: &Host, port: u16) -> Result<(), HostDenial> {
+    /// Returns how an answer for the whole run decides about an address, whatever name led to it.
+    pub(super) fn decide_address(&self, host: &Host, port: u16) -> Option<Result<(), HostDenial>> {
         let state = self.state.lock();
-        let newest = state.for_run.iter().rev();
-        let mut fitting = newest.filter(|answer| answer.fits(host, port));
-        match fitting
-            .next()
-            .filter(|answer| answer.verdict == HostVerdict::Deny)
-        {
-            Some(answer) => Err(denial_of(answer)),
-            None => Ok(()),
-        }
+        let mut newest = state.for_run.iter().rev();
+        let answer = newest.find(|answer| answer.fits(host, port))?;
+        Some(match answer.verdict {
+            HostVerdict::Deny => Err(denial_of(answer)),
+            HostVerdict::Allow => Ok(()),
+        })
     }
 
     /// Holds a connection to a host that no list names, until it is answered; where nothing is asked, returns the
@@ -695,8 +692,19 @@ mod tests {
             "93.184.216.34",
             AnswerScope::Run,
         );
-        assert!(answers.check_denied(&host("93.184.216.34"), 443).is_err());
-        assert!(answers.check_denied(&host("93.184.216.35"), 443).is_ok());
+        let decided = |address| answers.decide_address(&host(address), 443);
+        assert!(matches!(decided("93.184.216.34"), Some(Err(_))));
+        assert!(decided("93.184.216.35").is_none());
+        give(&answers, HostVerdict::Allow, "10.1.2.3", AnswerScope::Once);
+        assert!(decided("10.1.2.3").is_none(), "that is for one connection");
+        give(
+            &answers,
+            HostVerdict::Allow,
+            "10.1.2.3:443",
+            AnswerScope::Run,
+        );
+        assert!(matches!(decided("10.1.2.3"), Some(Ok(()))));
+        assert!(answers.decide_address(&host("10.1.2.3"), 80).is_none());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! [`ConnectionGate`]: the one decision about a host, whichever way a program asks for it.
 //!
 //! First the rules, and only then the resolver: what is not allowed is not looked up, so names carry nothing out. What
-//! a name resolves to must be public, all of it, or an allowed name could lead to a service of this machine or beside
-//! it. An address is allowed only where a list has it, and then it is meant, public or not. The connection goes to an
-//! address that was looked at, not to the name again.
+//! a name resolves to must be public or allowed itself, all of it, or an allowed name could lead to a service of this
+//! machine or beside it. An address is allowed only where a list has it, and then it is meant, public or not. The
+//! connection goes to an address that was looked at, not to the name again.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, ToSocketAddrs};
@@ -135,19 +135,25 @@ impl ConnectionGate {
         Some((&bound.route, self.tls.as_ref()?))
     }
 
-    /// Checks what a host resolved to.
+    /// Checks what a host resolved to. An address that is not public must be allowed by itself, as that of a registry
+    /// inside a company's network may be.
     fn check(&self, host: &Host, addresses: &[SocketAddr]) -> Result<(), HostDenial> {
         for address in addresses {
-            let ip = address.ip();
-            if matches!(host, Host::Name(_)) && !is_public(ip) {
-                let reason = format!("it resolves to {ip}, which is no public address");
+            let (ip, port) = (address.ip(), address.port());
+            let address_host = Host::Address(ip);
+            let answers = self.answers.as_ref();
+            let answered = answers.and_then(|answers| answers.decide_address(&address_host, port));
+            let is_allowed = || {
+                matches!(answered, Some(Ok(()))) || self.rules.decide(&address_host, port).is_ok()
+            };
+            if matches!(host, Host::Name(_)) && !is_public(ip) && !is_allowed() {
+                let reason = format!(
+                    "it resolves to {ip}, which is no public address and has to be allowed, too"
+                );
                 return Err(HostDenial::new("network: addresses", reason));
             }
-            let address_host = Host::Address(ip);
-            self.rules.check_denied(&address_host, address.port())?;
-            if let Some(answers) = &self.answers {
-                answers.check_denied(&address_host, address.port())?;
-            }
+            self.rules.check_denied(&address_host, port)?;
+            answered.transpose()?;
         }
         Ok(())
     }
