@@ -574,6 +574,50 @@ fn what_is_evicted_is_what_was_in_between() {
     assert!(evicted > 10, "{evicted}");
 }
 
+/// A file is written anew until it has the inode number again that it had first, whose content was evicted: the time of
+/// birth of the one is not the other's.
+#[test]
+fn evicted_inode_number_that_the_file_gets_again_is_no_change_outside() {
+    need_mount!();
+    // It gives the lowest number that is free.
+    let disk = match Disk::new(&["mkfs.ext4", "-q", "-F"], 512) {
+        Ok(disk) => disk,
+        Err(why) => skip!("ext4", "{why}"),
+    };
+    let home = Home::plan()
+        .on(&disk.at("mnt"))
+        .options(&["--keep-max", "200K", "--keep-evict", "--copy-up-to", "8K"])
+        .prepare(|store| {
+            for name in ["0", "1"] {
+                fs::write(store.join(name), [7; 50_000]).unwrap();
+            }
+        })
+        .mount();
+    let inode = || fs::metadata(home.store().join("0")).unwrap().ino();
+    let first = inode();
+    fs::write(home.path("1"), "changed first").unwrap();
+    let status = home.status().unwrap();
+    let at = format!(
+        "{}:{}",
+        status["session"].as_str().unwrap(),
+        status["records"]
+    );
+    fs::write(home.path("1"), "changed again").unwrap();
+    // What a file held before the session is not evicted; this may be.
+    let open = fs::OpenOptions::new().write(true).open(home.path("0"));
+    open.unwrap().write_all_at(b"once", 9000).unwrap();
+    let mut chance = Chance(23);
+    let mut rounds = 0;
+    while rounds == 0 || inode() != first {
+        assert!(rounds < 40, "the file does not get its first inode again");
+        fs::write(home.path("0"), chance.bytes(50_000)).unwrap();
+        settle(&home);
+        rounds += 1;
+    }
+    let then = at_or_gone(home.store(), "/0", &at);
+    assert!(then == Some(vec![7; 50_000]), "after {rounds} rounds");
+}
+
 /// The daemon is killed while it gives space back; every state is there afterwards, and nothing is amiss.
 #[test]
 fn killed_while_it_gives_back_it_leaves_all_readable() {

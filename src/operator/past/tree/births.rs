@@ -128,9 +128,8 @@ impl PastTree<'_> {
 
     /// Returns whether a node was the inode that it is on the disk.
     fn is_inode_of(&self, node: NodeId) -> bool {
-        self.ids(node).is_some()
-            && self.ids(node) == self.disk().ids(node)
-            && !self.is_changed_outside(node)
+        let ids = self.ids(node);
+        ids.is_some_and(|ids| self.is_on_disk(node, ids)) && !self.is_changed_outside(node)
     }
 
     /// Returns how far the clock that marks inodes is ahead of the one that the session's records have, in nanoseconds:

@@ -346,7 +346,7 @@ impl PastTree<'_> {
 
     /// Returns whether a node's inode is that on the disk. One that a record gave it may have the same number: the number
     /// of a content that was evicted is free again.
-    fn is_on_disk(&self, node: NodeId, ids: InodeNumbers) -> bool {
+    pub(super) fn is_on_disk(&self, node: NodeId, ids: InodeNumbers) -> bool {
         let given = self.nodes.get(&node).and_then(|then| then.ids);
         given.is_none() && self.disk.ids(node) == Some(ids)
     }
