@@ -584,38 +584,49 @@ fn evicted_inode_number_that_the_file_gets_again_is_no_change_outside() {
         Ok(disk) => disk,
         Err(why) => skip!("ext4", "{why}"),
     };
-    let home = Home::plan()
+    let options = ["--keep-max", "200K", "--keep-evict", "--copy-up-to", "8K"];
+    let mut home = Home::plan()
         .on(&disk.at("mnt"))
-        .options(&["--keep-max", "200K", "--keep-evict", "--copy-up-to", "8K"])
-        .prepare(|store| {
-            for name in ["0", "1"] {
-                fs::write(store.join(name), [7; 50_000]).unwrap();
-            }
-        })
+        .options(&options)
+        .prepare(|store| fs::write(store.join("0"), [7; 50_000]).unwrap())
         .mount();
-    let inode = || fs::metadata(home.store().join("0")).unwrap().ino();
-    let first = inode();
-    fs::write(home.path("1"), "changed first").unwrap();
-    let status = home.status().unwrap();
-    let at = format!(
-        "{}:{}",
-        status["session"].as_str().unwrap(),
-        status["records"]
-    );
-    fs::write(home.path("1"), "changed again").unwrap();
-    // What a file held before the session is not evicted; this may be.
-    let open = fs::OpenOptions::new().write(true).open(home.path("0"));
-    open.unwrap().write_all_at(b"once", 9000).unwrap();
+    let store = home.store().to_owned();
+    let point = |home: &Home| {
+        let status = home.status().unwrap();
+        format!(
+            "{}:{}",
+            status["session"].as_str().unwrap(),
+            status["records"]
+        )
+    };
     let mut chance = Chance(23);
-    let mut rounds = 0;
-    while rounds == 0 || inode() != first {
-        assert!(rounds < 40, "the file does not get its first inode again");
-        fs::write(home.path("0"), chance.bytes(50_000)).unwrap();
-        settle(&home);
-        rounds += 1;
-    }
-    let then = at_or_gone(home.store(), "/0", &at);
-    assert!(then == Some(vec![7; 50_000]), "after {rounds} rounds");
+    let mut write_until_it_comes_again = |home: &Home, name: &str, first: u64| {
+        // What a file held before the session is not evicted; this may be.
+        let open = fs::OpenOptions::new().write(true).open(home.path(name));
+        open.unwrap().write_all_at(b"once", 9000).unwrap();
+        let mut rounds = 0;
+        while rounds == 0 || fs::metadata(store.join(name)).unwrap().ino() != first {
+            assert!(rounds < 40, "/{name} does not get its first inode again");
+            fs::write(home.path(name), chance.bytes(50_000)).unwrap();
+            settle(home);
+            rounds += 1;
+        }
+    };
+    let inode = |name| fs::metadata(home.store().join(name)).unwrap().ino();
+    let (old, before) = (inode("0"), point(&home));
+    fs::write(home.path("made"), [8; 50_000]).unwrap();
+    let (made, after) = (inode("made"), point(&home));
+    fs::write(home.path("other"), "").unwrap();
+    write_until_it_comes_again(&home, "0", old);
+    assert!(at_or_gone(&store, "/0", &after) == Some(vec![7; 50_000]));
+    home.remount_with(&options);
+    write_until_it_comes_again(&home, "made", made);
+    home.umount();
+    assert!(at_or_gone(&store, "/made", &after) == Some(vec![8; 50_000]));
+    let early =
+        crate::common::trumanfs(&["cat", store.to_str().unwrap(), "/made", "--at", &before]);
+    let said = String::from_utf8_lossy(&early.stderr);
+    assert!(said.contains("nothing was at /made"), "{said}");
 }
 
 /// The daemon is killed while it gives space back; every state is there afterwards, and nothing is amiss.

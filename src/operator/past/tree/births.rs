@@ -51,7 +51,7 @@ impl PastTree<'_> {
         let Some(made) = nanoseconds(&record.time) else {
             return Ok(false);
         };
-        if self.ids(node).is_none() || self.ids(node) != self.disk().ids(node) {
+        if !self.ids(node).is_some_and(|ids| self.is_on_disk(node, ids)) {
             return Ok(false);
         }
         let born = match self.disk().stat(node) {
