@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{binary, describe, need_mount, need_tools, run_limited};
+use crate::common::{binary, describe, need_mount, need_tools, run_limited, skip};
 
 /// A project of an owner in the world.
 struct Project {
@@ -218,4 +218,61 @@ fn learned_list_suffices_the_next_time() {
         said.contains("no host was reached: --net none would have sufficed"),
         "{said}"
     );
+}
+
+/// An agent that is not ours, as npm installs it, whose model is at a host that no list has: it waits there, is allowed
+/// from elsewhere, and does its work. With `learn`, the end names that host.
+#[test]
+#[ignore = "run by network::world"]
+fn real_agent_goes_on_once_its_model_is_allowed() {
+    need_mount!();
+    let world = PathBuf::from(std::env::var_os("WORLD").expect("a world: run network::world"));
+    let bin = world.join("agent/node_modules/.bin");
+    if !bin.join("gemini").exists() {
+        skip!("registry", "an agent cannot be had from npm's registry");
+    }
+    const MODEL: &str = "generativelanguage.googleapis.com";
+    let ca = world.join("ca.pem");
+    for options in [
+        &["--net", "ask", "--net", "allow=good.test"][..],
+        &["--net", "learn"],
+    ] {
+        let project = Project::new();
+        let made = project.store.join("made");
+        let mut command = project.command(options);
+        command
+            .arg("--store")
+            .arg(&project.store)
+            .arg("--bind-ro")
+            .arg(&ca);
+        command.args([
+            "--env",
+            "GEMINI_API_KEY=none",
+            "--env",
+            "GEMINI_CLI_TRUST_WORKSPACE=true",
+        ]);
+        command
+            .arg("--env")
+            .arg(format!("NODE_EXTRA_CA_CERTS={}", ca.display()));
+        command.args(["--timeout", "100", "--", "gemini", "--yolo", "-p"]);
+        command.arg(format!("please write {} now", made.display()));
+        let path = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{path}", bin.display()));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        if options.contains(&"ask") {
+            project.until_listed(&format!("{MODEL}:443 waits for"));
+            assert!(!made.exists());
+            project.say(&["allow", "last", MODEL]);
+        }
+        let output = child.wait_with_output().unwrap();
+        let told = describe(&output);
+        let written = fs::read_to_string(&made).unwrap_or_default();
+        assert_eq!(written, "written by an agent\n", "{told}");
+        let learned = String::from_utf8_lossy(&output.stderr).contains(&format!("allow={MODEL}"));
+        assert_eq!(learned, options.contains(&"learn"), "{told}");
+    }
 }

@@ -699,7 +699,12 @@ fn a_real_agent_works_in_a_home() {
     command.arg(format!("please write {} now", made.display()));
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", bin.display()));
-    let output = crate::common::run_limited(command, std::time::Duration::from_secs(120));
+    let mut output = None;
+    let limit = std::time::Duration::from_secs(120);
+    let asked = noted("queries", || {
+        output = Some(crate::common::run_limited(command, limit))
+    });
+    let output = output.unwrap();
     let told = crate::common::describe(&output);
     assert!(output.status.success(), "{told}");
     assert_eq!(
@@ -710,7 +715,6 @@ fn a_real_agent_works_in_a_home() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("/made "), "{told}");
     // Nobody was asked for a host that its profile does not have.
-    let asked = fs::read_to_string(world().join("queries")).unwrap();
     let foreign = asked
         .lines()
         .filter(|name| name.ends_with(".googleapis.com"));
