@@ -53,7 +53,8 @@ const EXAMPLES: &[(&str, &str)] = &[
         "trumanfs agent --ask -- claude
 trumanfs agent --net allow=api.example.com --env API_KEY -- ./my-agent
 trumanfs agent --discard -- bash
-trumanfs agent --net ask -- claude",
+trumanfs agent --net ask -- claude
+trumanfs agent --explain -- claude",
     ),
     (
         "agent allow",

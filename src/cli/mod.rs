@@ -114,7 +114,7 @@ enum CliCommand {
     /// Checks that journal, trash and former contents of a store agree with each other
     Fsck(fsck::FsckArgs),
     /// Lets an agent work in a store: a home, a sandbox, the network that it needs, and nothing else
-    Agent(Box<agent::AgentArgs>),
+    Agent(Box<agent::AgentCall>),
     /// Runs one line of the bundled shell in a home, or in a store that nobody has mounted
     Exec(execute::ExecArgs),
     /// Runs a real program in a home, if a policy allows it, in a sandbox that can write only to the home and a /tmp
@@ -303,9 +303,9 @@ fn run_command(command: CliCommand) -> Result<ExitCode> {
         CliCommand::Report(args) => report::report(&args),
         CliCommand::Fsck(args) => fsck::fsck(&args),
         CliCommand::Doctor(args) => doctor::doctor(&args),
-        CliCommand::Agent(args) => match &args.command {
+        CliCommand::Agent(call) => match &call.args.command {
             Some(command) => agent::answer(command),
-            None => return Ok(agent::agent(&args)),
+            None => return Ok(agent::agent(*call)),
         },
         CliCommand::Run(args) => return Ok(execute::run::run(*args)),
         CliCommand::Exec(args) => return Ok(execute::exec(&args)),

@@ -13,6 +13,27 @@ use crate::error::Result;
 /// A file of the user's, and its path from the agent's own directory.
 pub type ShownInstructions = (OwnedFd, PathBuf);
 
+/// Opens those of some files that a user has, outside of the homes.
+pub fn user_instructions(
+    user_home: &Path,
+    paths: &[PathBuf],
+    homes: &[PathBuf],
+) -> Vec<ShownInstructions> {
+    let open = |path: &PathBuf| {
+        // What lies in a project is the agent's already.
+        let real = std::fs::canonicalize(user_home.join(path)).ok()?;
+        if homes.iter().any(|home| real.starts_with(home)) {
+            return None;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(CWD, &real, flags, Mode::empty()).ok()?;
+        let stat = rustix::fs::fstat(&fd).ok()?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        is_file.then(|| (fd, path.clone()))
+    };
+    paths.iter().filter_map(open).collect()
+}
+
 impl AgentPlace {
     /// Opens those of some files that the user has, and makes their places. What the agent itself has at such a place is
     /// covered while it runs; where it has a link or a directory, nothing is shown.
@@ -23,26 +44,12 @@ impl AgentPlace {
         &self,
         user_home: &Path,
         paths: &[PathBuf],
-        homes: &[&Path],
+        homes: &[PathBuf],
     ) -> Result<Vec<ShownInstructions>> {
         let mut shown = Vec::new();
-        for path in paths {
-            let file = user_home.join(path);
-            // What lies in a project is the agent's already.
-            let Ok(real) = std::fs::canonicalize(&file) else {
-                continue;
-            };
-            if homes.iter().any(|home| real.starts_with(home)) {
-                continue;
-            }
-            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let Ok(fd) = rustix::fs::openat(CWD, &real, flags, Mode::empty()) else {
-                continue;
-            };
-            let is_file = rustix::fs::fstat(&fd)
-                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
-            if is_file && prepare_place(self.home(), path, self.owner())? {
-                shown.push((fd, path.clone()));
+        for (fd, path) in user_instructions(user_home, paths, homes) {
+            if prepare_place(self.home(), &path, self.owner())? {
+                shown.push((fd, path));
             }
         }
         Ok(shown)

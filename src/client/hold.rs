@@ -253,7 +253,7 @@ pub fn unmounted_store(target: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// As [`site`], but does not touch a home that a daemon serves: if that daemon hangs, so would this process.
-fn site_unless_served(target: &Path) -> Result<DirectorySite> {
+pub(super) fn site_unless_served(target: &Path) -> Result<DirectorySite> {
     let has_daemon = || {
         let client = Client::open(target);
         client.is_ok_and(|client| DaemonConnection::open(client.store.state()).is_ok())
@@ -265,13 +265,21 @@ fn site_unless_served(target: &Path) -> Result<DirectorySite> {
     }
 }
 
+/// Returns the path by which a home of a store is known.
+pub(super) fn known_path(store: &Path, home: PathBuf) -> PathBuf {
+    match registry::is_temporary(&home) {
+        true => held_home_path(store),
+        false => home,
+    }
+}
+
 /// Returns the path by which the home of a store is known that is mounted for a request.
-fn held_home_path(store: &Path) -> PathBuf {
+pub(super) fn held_home_path(store: &Path) -> PathBuf {
     std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned())
 }
 
 /// Returns the store in a directory, if a daemon serves it.
-fn served_client(dir: &PinnedDir) -> Result<Option<Client>> {
+pub(super) fn served_client(dir: &PinnedDir) -> Result<Option<Client>> {
     let Ok(client) = dir.client() else {
         return Ok(None);
     };
@@ -306,11 +314,7 @@ impl Client {
         let scratch = self.open_scratch()?;
         let home = PathBuf::from(std::ffi::OsString::from_vec(held.home.0.clone()));
         let is_temporary = registry::is_temporary(&home);
-        let path = if is_temporary {
-            held_home_path(&self.path)
-        } else {
-            home
-        };
+        let path = known_path(&self.path, home);
         Ok(HomeHold {
             connection,
             held,

@@ -28,6 +28,7 @@
 //! ```
 
 mod agent_caches;
+mod agent_config;
 mod agent_directory;
 mod agent_fork;
 mod agent_instructions;
@@ -37,6 +38,7 @@ mod change;
 mod check;
 mod connect;
 mod enclosing;
+mod foreseen_home;
 mod fork;
 mod git_directory;
 mod git_identity;
@@ -65,12 +67,14 @@ pub use crate::operator::review::Review;
 pub use crate::world::store::forked::{ForkMethod, ForkOrigin};
 pub use crate::world::{PurgeResult, SessionPatterns};
 pub use agent_caches::{caches_of_tool, tools_with_caches};
+pub use agent_config::AgentConfig;
 pub use agent_directory::AgentDirectory;
 pub use agent_fork::AgentFork;
-pub use agent_instructions::ShownInstructions;
+pub use agent_instructions::{ShownInstructions, user_instructions};
 pub use agent_login::LoginNotice;
 pub use agents::{AgentPlace, UnsettledRun};
 pub use enclosing::{TargetKind, enclosing_store, named_directory, target_kind};
+pub use foreseen_home::{ForeseenHome, HistoryPlace};
 pub use fork::ForkReport;
 pub use git_directory::OuterGitDirectory;
 pub use git_identity::GitIdentity;

@@ -10,11 +10,12 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::target::Client;
+use super::target::{Client, PinnedDir};
 use crate::error::{Error, Result};
 use crate::world::RunId;
 use crate::world::root::stat_fd;
 use crate::world::store::place::StateHome;
+use trumanfs_types::meta::Meta;
 
 /// The longest file, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -46,8 +47,23 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] where there is no state home.
     pub fn profile_additions(&self, name: &str) -> Result<AdditionsFile> {
-        let store = stat_fd(self.root()?.as_fd())?;
-        let home = StateHome::of_store(&store).ok_or_else(|| {
+        AdditionsFile::of_store(&stat_fd(self.root()?.as_fd())?, name)
+    }
+}
+
+impl PinnedDir {
+    /// Returns the file of a profile, for the owner of this directory, as [`Client::profile_additions`].
+    ///
+    /// # Errors
+    /// As [`Client::profile_additions`].
+    pub fn profile_additions(&self, name: &str) -> Result<AdditionsFile> {
+        AdditionsFile::of_store(&stat_fd(self.root().as_fd())?, name)
+    }
+}
+
+impl AdditionsFile {
+    fn of_store(store: &Meta, name: &str) -> Result<AdditionsFile> {
+        let home = StateHome::of_store(store).ok_or_else(|| {
             Error::refused(
                 "there is no place for what is always allowed",
                 "Set XDG_STATE_HOME to a directory of your own that can be written.",
@@ -56,9 +72,7 @@ impl Client {
         let name = format!("{name}.json");
         Ok(AdditionsFile { home, name })
     }
-}
 
-impl AdditionsFile {
     /// Returns where the file is, or would be.
     pub fn path(&self) -> PathBuf {
         self.home.profiles_path().join(&self.name)

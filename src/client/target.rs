@@ -98,6 +98,11 @@ impl PinnedDir {
         Ok(PinnedDir { path, root })
     }
 
+    /// Returns the path that was looked up.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns whether it is a store, or was one.
     ///
     /// # Errors

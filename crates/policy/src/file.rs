@@ -137,8 +137,8 @@ pub fn open(name: &Path) -> PolicyReport {
 pub enum FileExposure {
     /// Programs that run by it: it lies in the home or the store.
     Home(PathBuf),
-    /// Other users: what lets them, in words.
-    Users(String),
+    /// Other users, by the owner or the mode of this path: what lets them, in words.
+    Users(PathBuf, String),
 }
 
 /// Returns who besides root, this user and `owner` can change the file that a path leads to, or where it leads: from within
@@ -155,11 +155,11 @@ pub fn exposure(file: &Path, homes: &[&Path], owner: Option<u32>) -> Option<File
     }
     [&real, &named]
         .into_iter()
-        .find_map(|path| users_of(path, owner).map(FileExposure::Users))
+        .find_map(|path| users_of(path, owner))
 }
 
-/// Returns what lets other users change a file, in words.
-fn users_of(file: &Path, owner: Option<u32>) -> Option<String> {
+/// Returns what lets other users change a file.
+fn users_of(file: &Path, owner: Option<u32>) -> Option<FileExposure> {
     let is_trusted =
         |uid: u32| uid == 0 || uid == rustix::process::geteuid().as_raw() || Some(uid) == owner;
     for (number, path) in file.ancestors().enumerate() {
@@ -180,7 +180,7 @@ fn users_of(file: &Path, owner: Option<u32>) -> Option<String> {
             }
             () => continue,
         };
-        return Some(why);
+        return Some(FileExposure::Users(path.to_owned(), why));
     }
     None
 }
@@ -223,7 +223,7 @@ mod tests {
         ] {
             let exposure = found(&users);
             assert!(
-                matches!(exposure, Some(FileExposure::Users(_))),
+                matches!(exposure, Some(FileExposure::Users(..))),
                 "{}: {exposure:?}",
                 users.display()
             );
@@ -247,7 +247,7 @@ mod tests {
         }
         assert!(matches!(
             found(&top.join("open/link")),
-            Some(FileExposure::Users(_))
+            Some(FileExposure::Users(..))
         ));
         assert_eq!(found(&top.join("absent")), None);
     }

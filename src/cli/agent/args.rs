@@ -12,6 +12,7 @@ use super::super::argument_values::{seconds, some_seconds};
 use super::super::execute::with_policy;
 use super::super::output::warn;
 use super::asks::AgentCommandArgs;
+use super::option_source::OptionSources;
 use super::secrets::{OnlyChoice, SecretArgument, only, secret_argument, service_of_variable};
 use crate::client::{SessionPatterns, caches_of_tool, tools_with_caches};
 use crate::error::{Error, Result};
@@ -88,7 +89,7 @@ pub(in crate::cli) struct AgentArgs {
     #[arg(long, value_name = "PATH|NAME")]
     pub(super) device: Vec<OsString>,
     /// Where files of the Container Device Interface lie [default: /etc/cdi and /var/run/cdi]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "device")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) cdi_dir: Vec<PathBuf>,
     /// Your login of the agent's profile (such as ~/.claude/.credentials.json): copied into its own directory for this
     /// run, and back where the agent has refreshed it
@@ -142,6 +143,16 @@ pub(in crate::cli) struct AgentArgs {
     /// files alone; `none`, nothing, where a container is the wall [default: auto]
     #[arg(long, value_name = "BACKEND", value_parser = backend)]
     pub(super) sandbox: Option<sandbox::BackendChoice>,
+    /// Print what the agent would be shown and allowed, and where each option comes from, and start nothing
+    #[arg(long)]
+    pub(super) explain: bool,
+    /// Leave your agent.toml aside: ~/.config/trumanfs/agent.toml, which sets options for each start. What is typed counts
+    /// before it; --hide and --read-only are added
+    #[arg(long)]
+    pub(super) no_config: bool,
+    /// Where the options come from.
+    #[arg(skip)]
+    pub(super) sources: OptionSources,
     /// The agent and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(super) words: Vec<OsString>,
@@ -177,7 +188,15 @@ pub(super) enum NetworkChoice {
     All,
     Ask,
     Learn,
-    Hosts(Vec<String>),
+    Hosts(Vec<HostList>),
+}
+
+/// Hosts that belong together.
+#[derive(Debug, Clone)]
+pub(super) struct HostList {
+    /// The name of a profile or a group, or where the list comes from; nothing for hosts that are listed themselves.
+    pub(super) name: String,
+    pub(super) hosts: Vec<String>,
 }
 
 pub(super) fn network(text: &str) -> std::result::Result<NetworkChoice, String> {
@@ -188,22 +207,27 @@ pub(super) fn network(text: &str) -> std::result::Result<NetworkChoice, String> 
         _ => {}
     }
     match with_policy::network(text, NetworkRequest::Hosts) {
-        Ok(NetworkRequest::Hosts(hosts)) => return Ok(NetworkChoice::Hosts(hosts)),
+        Ok(NetworkRequest::Hosts(hosts)) => {
+            let name = String::new();
+            return Ok(NetworkChoice::Hosts(vec![HostList { name, hosts }]));
+        }
         Ok(_) => return Ok(NetworkChoice::Nothing),
         Err(why) if text.starts_with("allow=") => return Err(why),
         Err(_) => {}
     }
-    let mut hosts = Vec::new();
+    let mut lists = Vec::new();
     for name in text.split(',') {
-        hosts.extend(named_hosts(name).ok_or_else(|| {
+        let hosts = named_hosts(name).ok_or_else(|| {
             let names: Vec<_> = AgentProfile::names().chain(HostGroup::names()).collect();
             let names = names.join(", ");
             format!(
                 "{name}: write it as none, all, allow=HOST[:PORT],…, ask, learn or some of {names}"
             )
-        })?);
+        })?;
+        let name = name.to_owned();
+        lists.push(HostList { name, hosts });
     }
-    Ok(NetworkChoice::Hosts(hosts))
+    Ok(NetworkChoice::Hosts(lists))
 }
 
 /// Returns the hosts of a profile or a group.
@@ -254,8 +278,7 @@ pub(super) fn path_below(text: &str) -> std::result::Result<PathBuf, String> {
     }
 }
 
-/// Returns the agent's variables: of its terminal, of its profile, of toolchains, and those that were given. Names the
-/// credentials that are not among them.
+/// Returns the agent's variables: of its terminal, of its profile, of toolchains, and those that were given.
 pub(super) fn environment(
     args: &AgentArgs,
     profile: &AgentProfile,
@@ -293,12 +316,14 @@ pub(super) fn environment(
         env.retain(|(known, _)| known != name);
         env.push((name.to_owned(), value));
     }
-    say_of_credentials(args, profile);
     Ok(env)
 }
 
-/// Names the credentials of this environment that the agent knows and does not get, for nothing is passed on unasked.
-fn say_of_credentials(args: &AgentArgs, profile: &AgentProfile) {
+/// Returns the credentials of this environment that the agent knows and does not get, for nothing is passed on unasked.
+pub(super) fn withheld_credentials<'p>(
+    args: &AgentArgs,
+    profile: &'p AgentProfile,
+) -> Vec<&'p String> {
     let is_passed = |name: &str| {
         let mut given = args.env.iter().map(|given| given.as_bytes());
         given.any(|given| given.split(|byte| *byte == b'=').next() == Some(name.as_bytes()))
@@ -306,7 +331,13 @@ fn say_of_credentials(args: &AgentArgs, profile: &AgentProfile) {
     let is_used = |name: &str| args.secret.iter().any(|secret| secret.is_variable(name));
     let known = profile.credentials.iter();
     let known = known.filter(|name| std::env::var_os(name).is_some());
-    for name in known.filter(|name| !is_passed(name) && !is_used(name)) {
+    let withheld = known.filter(|name| !is_passed(name) && !is_used(name));
+    withheld.collect()
+}
+
+/// Names those credentials, and how the agent would get them.
+pub(super) fn say_of_credentials(args: &AgentArgs, profile: &AgentProfile) {
+    for name in withheld_credentials(args, profile) {
         let way = match service_of_variable(name) {
             Some(service) => format!("--secret {service} lets it use that without having it, "),
             None => String::new(),

@@ -11,8 +11,11 @@ use crate::exec::program::sandbox::{CDI_DIRS, DeviceAccess};
 /// Finds the devices that were asked for, and names what does not come along with them.
 ///
 /// # Errors
-/// [`Error::Refused`] for one that is not there, or that may not be shown.
+/// [`Error::Refused`] for one that is not there, or that may not be shown; [`Error::Usage`] for a directory without any.
 pub(super) fn devices(args: &AgentArgs) -> Result<DeviceAccess> {
+    if args.device.is_empty() && !args.cdi_dir.is_empty() {
+        return Err(Error::usage("--cdi-dir is for --device", "Add it."));
+    }
     let dirs: Vec<PathBuf> = match args.cdi_dir.is_empty() {
         true => CDI_DIRS.map(PathBuf::from).into(),
         false => args.cdi_dir.clone(),

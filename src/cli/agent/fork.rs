@@ -63,6 +63,20 @@ pub(super) fn check_in_place(args: &AgentArgs) -> Result<()> {
     Ok(())
 }
 
+/// Checks that patterns of a home are for an agent in one.
+///
+/// # Errors
+/// [`Error::Usage`] for patterns with a fork.
+pub(super) fn check_patterns(args: &AgentArgs) -> Result<()> {
+    if args.home == "fork" && !(args.hide.is_empty() && args.read_only.is_empty()) {
+        return Err(Error::usage(
+            "--hide and --read-only cannot be used with --home fork: no rule of a home holds in a copy",
+            "Leave them out, or work in a copy without those files.",
+        ));
+    }
+    Ok(())
+}
+
 /// Opens the home that the agent works in: a mounted one, or a fork.
 ///
 /// # Errors
@@ -73,14 +87,9 @@ pub(super) fn open_home(
     directory: Option<&PinnedDir>,
     launcher: Launcher,
 ) -> Result<ProgramHome> {
+    check_patterns(args)?;
     if args.home != "fork" {
         return ProgramHome::open_with(&place.store, directory, &args.patterns(), launcher);
-    }
-    if !(args.hide.is_empty() && args.read_only.is_empty()) {
-        return Err(Error::usage(
-            "--hide and --read-only cannot be used with --home fork: no rule of a home holds in a copy",
-            "Leave them out, or work in a copy without those files.",
-        ));
     }
     let mounted = || {
         Error::refused(

@@ -2,16 +2,21 @@
 
 mod args;
 mod asks;
+mod config;
 mod devices;
+mod explain;
 mod fork;
+mod option_file;
+mod option_source;
 mod own_files;
+mod project_options;
 mod roots;
 mod secrets;
 mod ssh_agent;
 mod watch;
 
-pub(super) use args::AgentArgs;
 pub(super) use asks::answer;
+pub(super) use config::AgentCall;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, IsTerminal, Write};
@@ -23,9 +28,9 @@ use std::sync::Arc;
 
 use rustix::termios::{QueueSelector, tcflush};
 
-use args::environment;
+use args::{AgentArgs, environment, say_of_credentials};
 use fork::{open_home, print_way_to_start, settle_fork};
-use roots::{AgentRoot, add_further_roots};
+use roots::{AgentHomes, AgentRoot, add_further_roots};
 use secrets::AgentSecrets;
 use watch::{AgentNetwork, unlisted_hosts};
 
@@ -37,7 +42,7 @@ use super::inspect;
 use super::output::{Printer, count, quote, warn};
 use super::review::{self, ScreenExit};
 use super::undo;
-use crate::client::{AgentDirectory, AgentPlace, Client, GitIdentity};
+use crate::client::{AgentDirectory, AgentPlace, Client, GitIdentity, PinnedDir};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::sandbox::{BackendChoice, Toolchains, in_place_warning};
@@ -72,36 +77,54 @@ const NOT_EXECUTED: std::ops::RangeInclusive<u8> = 126..=127;
 /// The maximum of changed paths listed at the end.
 const MAX_LISTED_PATHS: usize = 40;
 
-/// Runs an agent. Returns its status.
-pub(super) fn agent(args: &AgentArgs) -> ExitCode {
-    let place = match directory(args) {
-        Ok(place) => place,
-        Err(error) => {
-            report_failure(&error);
-            return ExitCode::from(NOT_STARTED);
-        }
+/// Runs an agent, or explains what it would be given. Returns its status.
+pub(super) fn agent(call: AgentCall) -> ExitCode {
+    let not_started = |error: Error| {
+        report_failure(&error);
+        ExitCode::from(NOT_STARTED)
     };
-    let root = match AgentRoot::look_up(&place.store, args.state.as_deref()) {
+    let found = directory(&call.args).and_then(|place| {
+        let pinned = PinnedDir::open(&place.store);
+        let args = config::resolve(call, &place, pinned.as_ref().ok())?;
+        Ok((args, place, pinned))
+    });
+    let (args, place, pinned) = match found {
+        Ok(found) => found,
+        Err(error) => return not_started(error),
+    };
+    if args.explain {
+        return match explain::explain(&args, &place, pinned) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => not_started(error),
+        };
+    }
+    let root = match AgentRoot::of(pinned, args.state.as_deref()) {
         Ok(root) => root,
-        Err(error) => {
-            report_failure(&error);
-            return ExitCode::from(NOT_STARTED);
-        }
+        Err(error) => return not_started(error),
     };
     let mut roots = vec![root];
     let mut has_run = false;
-    let code = run_agent(args, &place, &mut roots, &mut has_run).unwrap_or_else(|error| {
+    let code = run_agent(&args, &place, &mut roots, &mut has_run).unwrap_or_else(|error| {
         report_failure(&error);
         ExitCode::from(if has_run { UNKNOWN_END } else { NOT_STARTED })
     });
     // A project in which no agent could start is as it was.
     if !has_run {
         if code == ExitCode::from(NOT_STARTED) {
-            print_way_to_start(args);
+            say_where_options_are(&args);
+            print_way_to_start(&args);
         }
         roots.into_iter().for_each(AgentRoot::leave_as_found);
     }
     code
+}
+
+/// After an agent that could not be started: names the files that may have the option at fault.
+fn say_where_options_are(args: &AgentArgs) {
+    for file in &args.sources.files {
+        let file = file.display();
+        print_error(format_args!("  options were also read from {file}"));
+    }
 }
 
 /// Returns the directory that was named, or the one that is chosen by the working directory.
@@ -122,12 +145,7 @@ fn run_agent(
     roots: &mut Vec<AgentRoot>,
     has_run: &mut bool,
 ) -> Result<ExitCode> {
-    if args.ask && !std::io::stdin().is_terminal() {
-        return Err(Error::usage(
-            "--ask needs a terminal to ask at",
-            "Give --keep or --discard.",
-        ));
-    }
+    check_end(args)?;
     let program = args.words.first().map(OsString::as_os_str);
     let (name, profile) = find_profile(args.profile.as_deref(), program.unwrap_or_default())?;
     let secrets = AgentSecrets::read(args, &profile)?;
@@ -137,24 +155,28 @@ fn run_agent(
     let pinned = roots.first().and_then(|root| root.pinned.as_ref());
     let mut programs = open_home(args, directory, pinned, launcher)?;
     add_further_roots(args, &mut programs, roots)?;
-    let toolchains = toolchains(args, &programs)?;
+    let homes = AgentHomes::open(&programs);
+    let toolchains = toolchains(args, &homes)?;
+    say_of_withheld_dirs(&toolchains);
     let mut devices = devices::devices(args)?;
     let env = environment(args, &profile, &toolchains)?;
+    say_of_credentials(args, &profile);
     let env = devices::add_variables(&mut devices, env);
-    let network = AgentNetwork::of(args, (&name, &profile), &programs, unlisted)?;
-    secrets.check_outside(args, &env, &programs, &toolchains)?;
+    let additions = programs.client().profile_additions(&name).ok();
+    let network = AgentNetwork::of(args, &profile, additions, unlisted)?;
+    secrets.check_outside(args, &env, &homes, &toolchains)?;
     let interrupt = take_signals()?;
     say_before_start(&programs, args.sandbox)?;
-    let ssh_agent = ssh_agent::ssh_agent(args, &network.rule, &programs, &name)?;
+    let ssh_agent = ssh_agent::ssh_agent(args, &network.rule, &homes, &name)?;
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own_path = match is_in_place {
         true => place.home_path()?,
-        false => own_path(&programs),
+        false => own_path(&homes),
     };
     let caches = caches(args, &programs, (&place, &own_path))?;
-    own_files::lend_login(args, &profile, &programs, &place)?;
+    own_files::lend_login(args, &profile, &homes, &place)?;
     let shown_at = (!is_in_place).then_some(&*own_path);
-    let instructions = own_files::instructions(&profile, &programs, &place, shown_at);
+    let instructions = own_files::instructions(&profile, &homes, &place, shown_at);
     give_git_identity(&place, &programs);
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let bind_ro = [&args.bind_ro[..], &toolchains.shown, &devices.bind_ro].concat();
@@ -196,6 +218,17 @@ fn run_agent(
     )
 }
 
+/// Checks that somebody can be asked at the end, where that is wanted.
+fn check_end(args: &AgentArgs) -> Result<()> {
+    if args.ask && !std::io::stdin().is_terminal() {
+        return Err(Error::usage(
+            "--ask needs a terminal to ask at",
+            "Give --keep or --discard.",
+        ));
+    }
+    Ok(())
+}
+
 /// Runs an agent, and says at its end what came of it and of its network, and what it has changed.
 fn run_to_end(
     (args, name, profile): (&AgentArgs, &str, &AgentProfile),
@@ -209,7 +242,7 @@ fn run_to_end(
     let run = place.run().to_string();
     let outcome = run_in_home(programs, agent, interrupt);
     watch.iter().for_each(|watch| watch.end());
-    own_files::return_login(args, programs, &place);
+    own_files::return_login(args, &AgentHomes::open(programs), &place);
     place.hide_instructions(&profile.instructions);
     prune_place(place, args, profile);
     // Whatever came of the program, what it has changed is there.
@@ -269,30 +302,36 @@ fn say_end(outcome: &Result<Outcome>, programs: &ProgramHome, has_run: &mut bool
 }
 
 /// Finds the toolchains that the agent sees: those of whoever started it, if the project is theirs.
-fn toolchains(args: &AgentArgs, programs: &ProgramHome) -> Result<Toolchains> {
-    let is_theirs = rustix::process::geteuid().as_raw() == programs.owner().0;
-    let (Some(home), true) = (std::env::home_dir(), is_theirs && args.toolchains != "none") else {
+fn toolchains(args: &AgentArgs, homes: &AgentHomes) -> Result<Toolchains> {
+    let (Some(home), true) = (homes.caller_home(), args.toolchains != "none") else {
         return Ok(Toolchains::default());
     };
-    let homes: Vec<&Path> = programs.paths().collect();
+    let homes: Vec<&Path> = homes.paths.iter().map(PathBuf::as_path).collect();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = Toolchains::of_user(&version_managers()?, &home, &path, &homes);
-    for (dir, secret) in &found.withheld {
+    Ok(Toolchains::of_user(
+        &version_managers()?,
+        &home,
+        &path,
+        &homes,
+    ))
+}
+
+/// Names the directories of PATH that the agent does not see.
+fn say_of_withheld_dirs(toolchains: &Toolchains) {
+    for (dir, secret) in &toolchains.withheld {
         let (dir, secret) = (dir.display(), secret.display());
         warn(
             false,
             &format!("{dir} of your PATH is not shown to the agent: {secret} looks like a secret"),
         );
     }
-    Ok(found)
 }
 
-/// Returns the caches that the agent gets, each with its path in the sandbox.
-fn caches(
-    args: &AgentArgs,
-    programs: &ProgramHome,
-    (place, own): (&AgentPlace, &Path),
-) -> Result<Vec<(OwnedFd, PathBuf)>> {
+/// Returns the paths of the caches that were asked for, from the agent's own directory.
+///
+/// # Errors
+/// [`Error::Usage`] where one lies in another one.
+fn cache_paths(args: &AgentArgs) -> Result<Vec<&PathBuf>> {
     let mut paths: Vec<&PathBuf> = args.cache.iter().flat_map(|cache| &cache.0).collect();
     paths.sort();
     paths.dedup();
@@ -305,6 +344,16 @@ fn caches(
             ));
         }
     }
+    Ok(paths)
+}
+
+/// Returns the caches that the agent gets, each with its path in the sandbox.
+fn caches(
+    args: &AgentArgs,
+    programs: &ProgramHome,
+    (place, own): (&AgentPlace, &Path),
+) -> Result<Vec<(OwnedFd, PathBuf)>> {
+    let paths = cache_paths(args)?;
     let clients = std::iter::once(programs.client()).chain(programs.further_clients());
     let stores: Vec<&Path> = clients.map(Client::path).collect();
     let open = |path: &PathBuf| {
@@ -329,15 +378,15 @@ fn give_git_identity(place: &AgentPlace, programs: &ProgramHome) {
     }
 }
 
+/// Returns what stays of the agent's own directory.
+fn kept_state(args: &AgentArgs, profile: &AgentProfile) -> Vec<PathBuf> {
+    let kept = profile.state.iter().chain(&args.keep_state);
+    kept.cloned().collect()
+}
+
 /// Removes what does not stay of the agent's own directory, and names what could not be removed.
 fn prune_place(place: AgentPlace, args: &AgentArgs, profile: &AgentProfile) {
-    let kept: Vec<PathBuf> = profile
-        .state
-        .iter()
-        .chain(&args.keep_state)
-        .cloned()
-        .collect();
-    for left in place.end(&kept) {
+    for left in place.end(&kept_state(args, profile)) {
         warn(
             false,
             &format!(
@@ -432,9 +481,9 @@ fn command_words(args: &AgentArgs, profile: &AgentProfile) -> Vec<OsString> {
 }
 
 /// Returns where the agent's own directory is in the sandbox: beside the homes, and not in them.
-fn own_path(programs: &ProgramHome) -> PathBuf {
+fn own_path(homes: &AgentHomes) -> PathBuf {
     let is_free = |own: &str| {
-        let mut homes = programs.paths();
+        let mut homes = homes.paths.iter();
         homes.all(|home| !home.starts_with(own) && !Path::new(own).starts_with(home))
     };
     let mut own = AGENT_DIRS.into_iter();

@@ -6,15 +6,33 @@ use std::path::{Path, PathBuf};
 use super::super::escaping::print_error;
 use super::super::output::warn;
 use super::args::AgentArgs;
+use super::roots::AgentHomes;
 use crate::client::{AgentPlace, LoginNotice};
 use crate::error::{Error, Result};
+use crate::exec::program::AgentProfile;
 use crate::exec::program::sandbox::{PlacedKind, PlacedMount};
-use crate::exec::program::{AgentProfile, ProgramHome};
 
-/// Returns the caller's home directory, if the project is theirs.
-fn user_home(programs: &ProgramHome) -> Option<PathBuf> {
-    let is_theirs = rustix::process::geteuid().as_raw() == programs.owner().0;
-    std::env::home_dir().filter(|_| is_theirs)
+/// Returns the files of the caller that `--login` lends, from the caller's home directory, and that directory.
+///
+/// # Errors
+/// [`Error::Usage`] where none is known of the agent; [`Error::Refused`] where they are another user's.
+pub(super) fn logins<'p>(
+    profile: &'p AgentProfile,
+    homes: &AgentHomes,
+) -> Result<(PathBuf, &'p [PathBuf])> {
+    if profile.logins.is_empty() {
+        return Err(Error::usage(
+            "--login: no file is known as the login of this agent",
+            "Name the agent's --profile, or pass a key on with --env.",
+        ));
+    }
+    let home = homes.caller_home().ok_or_else(|| {
+        Error::refused(
+            "--login: the project belongs to another user than the login",
+            "Start the agent as the project's owner.",
+        )
+    })?;
+    Ok((home, &profile.logins))
 }
 
 /// Lends the agent the caller's login, where that was asked for.
@@ -24,28 +42,16 @@ fn user_home(programs: &ProgramHome) -> Option<PathBuf> {
 pub(super) fn lend_login(
     args: &AgentArgs,
     profile: &AgentProfile,
-    programs: &ProgramHome,
+    homes: &AgentHomes,
     place: &AgentPlace,
 ) -> Result<()> {
     if !args.login {
         return Ok(());
     }
-    if profile.logins.is_empty() {
-        return Err(Error::usage(
-            "--login: no file is known as the login of this agent",
-            "Name the agent's --profile, or pass a key on with --env.",
-        ));
-    }
-    let home = user_home(programs).ok_or_else(|| {
-        Error::refused(
-            "--login: the project belongs to another user than the login",
-            "Start the agent as the project's owner.",
-        )
-    })?;
-    let (count, notices) = place.lend_logins(&home, &profile.logins)?;
+    let (home, logins) = logins(profile, homes)?;
+    let (count, notices) = place.lend_logins(&home, logins)?;
     if count == 0 {
-        let files: Vec<String> = profile
-            .logins
+        let files: Vec<String> = logins
             .iter()
             .map(|path| format!("~/{}", path.display()))
             .collect();
@@ -59,8 +65,8 @@ pub(super) fn lend_login(
 }
 
 /// Takes the login back, and says what became of it.
-pub(super) fn return_login(args: &AgentArgs, programs: &ProgramHome, place: &AgentPlace) {
-    if let Some(home) = user_home(programs).filter(|_| args.login) {
+pub(super) fn return_login(args: &AgentArgs, homes: &AgentHomes, place: &AgentPlace) {
+    if let Some(home) = homes.caller_home().filter(|_| args.login) {
         place.return_logins(&home).iter().for_each(say);
     }
 }
@@ -92,15 +98,14 @@ fn say(notice: &LoginNotice) {
 /// own.
 pub(super) fn instructions(
     profile: &AgentProfile,
-    programs: &ProgramHome,
+    homes: &AgentHomes,
     place: &AgentPlace,
     own: Option<&Path>,
 ) -> Vec<PlacedMount> {
-    let Some((home, own)) = user_home(programs).zip(own) else {
+    let Some((home, own)) = homes.caller_home().zip(own) else {
         return Vec::new();
     };
-    let homes: Vec<&Path> = programs.paths().collect();
-    let shown = place.show_instructions(&home, &profile.instructions, &homes);
+    let shown = place.show_instructions(&home, &profile.instructions, &homes.paths);
     let shown = shown.unwrap_or_else(|error| {
         let why = error.full_message();
         warn(

@@ -14,12 +14,12 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use zeroize::Zeroizing;
 
 use super::args::AgentArgs;
-use crate::client::Client;
+use super::roots::AgentHomes;
 use crate::error::{Error, Result};
 use crate::exec::program::network::{RequestPattern, SecretHeader, SecretRoute, SecretValue};
 use crate::exec::program::policy::network::Host;
 use crate::exec::program::sandbox::Toolchains;
-use crate::exec::program::{AgentProfile, ProgramHome, SecretProvider, with_placeholder};
+use crate::exec::program::{AgentProfile, SecretProvider, with_placeholder};
 
 /// The most bytes that are read of a file or a command's output.
 const MAX_READ_BYTES: u64 = 64 << 10;
@@ -159,7 +159,25 @@ pub(super) fn only(text: &str) -> std::result::Result<OnlyChoice, String> {
     Ok(OnlyChoice { secret, pattern })
 }
 
+impl OnlyChoice {
+    /// Returns whether it does not say which secret it limits.
+    pub(super) fn is_of_any(&self) -> bool {
+        self.secret.is_none()
+    }
+
+    /// Returns whether it names this secret.
+    pub(super) fn names(&self, secret: &SecretArgument) -> bool {
+        let choice = secret.0.as_ref().ok();
+        choice.is_some_and(|choice| self.secret.as_ref() == Some(&choice.name))
+    }
+}
+
 impl SecretArgument {
+    /// Returns what is wrong with it.
+    pub(super) fn problem(&self) -> Option<&str> {
+        self.0.as_ref().err().map(String::as_str)
+    }
+
     /// Returns whether a host of a profile is that of this secret.
     pub(super) fn is_for(&self, host: &str) -> bool {
         let host = Host::parse(host.as_bytes());
@@ -183,6 +201,86 @@ pub(super) fn service_of_variable(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Returns the secrets that were asked for. Reads no value.
+///
+/// # Errors
+/// [`Error::Usage`] for one that is not clear; where two have one name, or `--only` does not say which one is meant.
+pub(super) fn secret_choices(args: &AgentArgs) -> Result<Vec<&SecretChoice>> {
+    let mut choices: Vec<&SecretChoice> = Vec::new();
+    for argument in &args.secret {
+        let wrong =
+            |why: &String| Error::usage(format!("--secret: {why}"), "See `trumanfs agent --help`.");
+        let choice = argument.0.as_ref().map_err(wrong)?;
+        if choices.iter().any(|before| before.name == choice.name) {
+            let name = &choice.name;
+            return Err(Error::usage(
+                format!("--secret {name} is there twice"),
+                "Give the one that is meant, or another name.",
+            ));
+        }
+        choices.push(choice);
+    }
+    for only in &args.only {
+        check_only(only, &choices)?;
+    }
+    Ok(choices)
+}
+
+impl SecretChoice {
+    /// Returns the secret in words: its name and its host, where its value is read, and the requests that it is added to,
+    /// nothing for all. A command may have a secret in its words, so it is not among these.
+    ///
+    /// # Errors
+    /// As [`SecretChoice::patterns`].
+    pub(super) fn describe(&self, args: &AgentArgs) -> Result<(String, String, Vec<String>)> {
+        let source = match &self.source {
+            SecretSource::Command(_) => "a command".to_owned(),
+            source => source.to_string(),
+        };
+        let patterns = self.patterns(&args.only)?;
+        let patterns = patterns.iter().map(ToString::to_string).collect();
+        Ok((
+            format!("{} for {}:{}", self.name, self.host, self.port),
+            source,
+            patterns,
+        ))
+    }
+
+    /// Returns the requests to which the secret is added; nothing for all.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] for a service's file that is not understood, which a test sees to.
+    fn patterns(&self, only: &[OnlyChoice]) -> Result<Vec<RequestPattern>> {
+        let is_meant = |only: &&OnlyChoice| {
+            only.secret
+                .as_ref()
+                .is_none_or(|secret| *secret == self.name)
+        };
+        let patterns: Vec<RequestPattern> = only
+            .iter()
+            .filter(is_meant)
+            .map(|only| only.pattern.clone())
+            .collect();
+        if !patterns.is_empty() {
+            return Ok(patterns);
+        }
+        let usual = self.provider.iter().flat_map(|known| &known.only);
+        let parsed: std::result::Result<_, String> =
+            usual.map(|text| RequestPattern::parse(text)).collect();
+        parsed.map_err(Error::Damaged)
+    }
+}
+
+impl std::fmt::Display for SecretSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SecretSource::Variable(variable) => write!(f, "env:{variable}"),
+            SecretSource::File(path) => write!(f, "file:{}", path.display()),
+            SecretSource::Command(line) => write!(f, "cmd:{line}"),
+        }
+    }
+}
+
 /// The secrets of an agent, read.
 pub(super) struct AgentSecrets(Vec<Arc<SecretRoute>>);
 
@@ -190,32 +288,9 @@ impl AgentSecrets {
     /// Reads the values. From then on, this process leaves no core file, and no other one of this user reads its memory.
     ///
     /// # Errors
-    /// [`Error::Usage`] where one cannot be read, or is none; where two have one name, or `--only` does not say which
-    /// one is meant.
+    /// As [`secret_choices`]; [`Error::Usage`] where a value cannot be read, or is none.
     pub(super) fn read(args: &AgentArgs, profile: &AgentProfile) -> Result<AgentSecrets> {
-        let mut choices: Vec<&SecretChoice> = Vec::new();
-        for argument in &args.secret {
-            let wrong = |why: &String| {
-                Error::usage(format!("--secret: {why}"), "See `trumanfs agent --help`.")
-            };
-            choices.push(argument.0.as_ref().map_err(wrong)?);
-        }
-        for (at, choice) in choices.iter().enumerate() {
-            if choices
-                .iter()
-                .take(at)
-                .any(|before| before.name == choice.name)
-            {
-                let name = &choice.name;
-                return Err(Error::usage(
-                    format!("--secret {name} is there twice"),
-                    "Give the one that is meant, or another name.",
-                ));
-            }
-        }
-        for only in &args.only {
-            check_only(only, &choices)?;
-        }
+        let choices = secret_choices(args)?;
         if choices.is_empty() {
             return Ok(AgentSecrets(Vec::new()));
         }
@@ -234,7 +309,7 @@ impl AgentSecrets {
         &self,
         args: &AgentArgs,
         env: &[(OsString, OsString)],
-        programs: &ProgramHome,
+        homes: &AgentHomes,
         toolchains: &Toolchains,
     ) -> Result<()> {
         for secret in &self.0 {
@@ -262,42 +337,46 @@ impl AgentSecrets {
                 ));
             }
         }
-        let choices = args
-            .secret
-            .iter()
-            .filter_map(|argument| argument.0.as_ref().ok());
-        let files = choices.filter_map(|choice| match &choice.source {
-            SecretSource::File(path) => Some((&choice.name, path)),
-            _ => None,
-        });
-        let clients = std::iter::once(programs.client()).chain(programs.further_clients());
-        let mut shown: Vec<&Path> = clients.map(Client::path).collect();
-        shown.extend(programs.paths());
-        shown.extend(
-            args.bind_ro
-                .iter()
-                .chain(&toolchains.shown)
-                .map(PathBuf::as_path),
-        );
-        shown.push(Path::new("/usr"));
-        for (name, file) in files {
-            if let Some(root) = shown.iter().find(|root| lies_in(file, root)) {
-                let (file, root) = (file.display(), root.display());
-                return Err(Error::usage(
-                    format!(
-                        "--secret {name}=file:{file}: the agent sees it, for it lies in {root}"
-                    ),
-                    "Move it out of what the agent sees.",
-                ));
-            }
-        }
-        Ok(())
+        check_files(args, homes, toolchains)
     }
 
     /// Returns them for the sandbox.
     pub(super) fn into_routes(self) -> Vec<Arc<SecretRoute>> {
         self.0
     }
+}
+
+/// Checks that the agent does not see the file of a secret.
+///
+/// # Errors
+/// [`Error::Usage`] where it would.
+pub(super) fn check_files(
+    args: &AgentArgs,
+    homes: &AgentHomes,
+    toolchains: &Toolchains,
+) -> Result<()> {
+    let choices = args
+        .secret
+        .iter()
+        .filter_map(|argument| argument.0.as_ref().ok());
+    let files = choices.filter_map(|choice| match &choice.source {
+        SecretSource::File(path) => Some((&choice.name, path)),
+        _ => None,
+    });
+    let shown = homes.stores.iter().chain(&homes.paths);
+    let shown = shown.chain(&args.bind_ro).chain(&toolchains.shown);
+    let mut shown: Vec<&Path> = shown.map(PathBuf::as_path).collect();
+    shown.push(Path::new("/usr"));
+    for (name, file) in files {
+        if let Some(root) = shown.iter().find(|root| lies_in(file, root)) {
+            let (file, root) = (file.display(), root.display());
+            return Err(Error::usage(
+                format!("--secret {name}=file:{file}: the agent sees it, for it lies in {root}"),
+                "Move it out of what the agent sees.",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a limit is one of a secret.
@@ -324,30 +403,14 @@ fn route(
 ) -> Result<SecretRoute> {
     let name = &choice.name;
     let wrong = |why: String| {
-        let what = match &choice.source {
-            SecretSource::Variable(variable) => format!("env:{variable}"),
-            SecretSource::File(path) => format!("file:{}", path.display()),
-            SecretSource::Command(line) => format!("cmd:{line}"),
-        };
+        let what = &choice.source;
         Error::usage(
             format!("--secret {name}={what}: {why}"),
             "Nothing was started. See `trumanfs agent --help`.",
         )
     };
     let value = choice.source.read().map_err(wrong)?;
-    let is_meant = |only: &&OnlyChoice| only.secret.as_ref().is_none_or(|secret| secret == name);
-    let mut patterns: Vec<RequestPattern> = only
-        .iter()
-        .filter(is_meant)
-        .map(|only| only.pattern.clone())
-        .collect();
     let known = choice.provider.as_ref();
-    if patterns.is_empty() {
-        let usual = known.into_iter().flat_map(|known| &known.only);
-        let parsed: std::result::Result<_, String> =
-            usual.map(|text| RequestPattern::parse(text)).collect();
-        patterns = parsed.map_err(Error::Damaged)?;
-    }
     let mut variables = match known {
         Some(known) => known.env.clone(),
         None => SecretProvider::variables_of_other(name),
@@ -359,7 +422,7 @@ fn route(
         port: choice.port,
         header: choice.header.clone(),
         value: SecretValue::new(value).map_err(wrong)?,
-        only: patterns,
+        only: choice.patterns(only)?,
         dropped: known.map(|known| known.dropped.clone()).unwrap_or_default(),
         env: with_placeholder(&variables),
     })

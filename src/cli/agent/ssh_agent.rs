@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::super::output::warn;
 use super::args::AgentArgs;
+use super::roots::AgentHomes;
 use crate::error::{Error, Result};
+use crate::exec::program::SshAgentAccess;
 use crate::exec::program::policy::NetworkRule;
 use crate::exec::program::policy::network::HostRules;
 use crate::exec::program::sandbox::ssh_agent::{Confirmation, KnownHosts, SshAgentRules};
-use crate::exec::program::{ProgramHome, SshAgentAccess};
 
 /// The file of known hosts of all users.
 const SYSTEM_KNOWN_HOSTS: &str = "/etc/ssh/ssh_known_hosts";
@@ -16,17 +17,31 @@ const SYSTEM_KNOWN_HOSTS: &str = "/etc/ssh/ssh_known_hosts";
 /// Returns the access to the caller's ssh-agent, where it was asked for.
 ///
 /// # Errors
-/// [`Error::Refused`] where there is no ssh-agent, nobody to ask, no host to log in to, or the project is another user's.
+/// As [`ssh_agent_rules`], and those of making its socket.
 pub(super) fn ssh_agent(
     args: &AgentArgs,
     rule: &NetworkRule,
-    programs: &ProgramHome,
+    homes: &AgentHomes,
     name: &str,
 ) -> Result<Option<SshAgentAccess>> {
+    let rules = ssh_agent_rules(args, rule, homes, name)?;
+    rules.map(SshAgentAccess::new).transpose()
+}
+
+/// Returns what the agent may do with the caller's ssh-agent, where that was asked for.
+///
+/// # Errors
+/// [`Error::Refused`] where there is no ssh-agent, nobody to ask, no host to log in to, or the project is another user's.
+pub(super) fn ssh_agent_rules(
+    args: &AgentArgs,
+    rule: &NetworkRule,
+    homes: &AgentHomes,
+    name: &str,
+) -> Result<Option<SshAgentRules>> {
     let Some(when) = &args.ssh_agent else {
         return Ok(None);
     };
-    if rustix::process::geteuid().as_raw() != programs.owner().0 {
+    if !homes.are_callers() {
         return Err(Error::refused(
             "--ssh-agent: the project belongs to another user than the ssh-agent",
             "Start the agent as the project's owner.",
@@ -68,14 +83,13 @@ pub(super) fn ssh_agent(
             "--ssh-agent: known_hosts has no key of a host that --net allows, so nothing will be signed: log in there once yourself",
         );
     }
-    SshAgentAccess::new(SshAgentRules {
+    Ok(Some(SshAgentRules {
         socket,
         hosts,
         known,
         confirmation,
         program: name.to_owned(),
-    })
-    .map(Some)
+    }))
 }
 
 /// Reads the known hosts of the caller.

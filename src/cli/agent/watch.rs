@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::super::escaping::print_error;
 use super::super::output::{quote, warn};
-use super::args::{AgentArgs, NetworkChoice};
+use super::args::{AgentArgs, HostList, NetworkChoice};
 use super::fork::check_in_place;
 use crate::client::{AdditionsFile, AgentPlace, ProfileAdditions, RunningAgents};
 use crate::error::{Error, Result};
@@ -24,31 +24,33 @@ const ASK_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct AgentNetwork {
     pub(super) rule: NetworkRule,
-    unlisted: UnlistedHosts,
+    /// The lists that the rule's allowed hosts come from.
+    pub(super) lists: Vec<HostList>,
+    pub(super) unlisted: UnlistedHosts,
     /// Where the owner's additions to the profile are.
     additions: Option<AdditionsFile>,
 }
 
 impl AgentNetwork {
-    /// Returns the hosts and ports that the agent may reach, and the treatment of the others. `name` is that of its
+    /// Returns the hosts and ports that the agent may reach, and the treatment of the others. `additions` is the file of its
     /// profile.
     ///
     /// # Errors
     /// [`Error::Refused`] for additions that are not understood.
     pub(super) fn of(
         args: &AgentArgs,
-        (name, profile): (&str, &AgentProfile),
-        programs: &ProgramHome,
+        profile: &AgentProfile,
+        additions: Option<AdditionsFile>,
         unlisted: Option<UnlistedHosts>,
     ) -> Result<AgentNetwork> {
         let Some(unlisted) = unlisted else {
             return Ok(AgentNetwork {
                 rule: NetworkRule::default(),
+                lists: Vec::new(),
                 unlisted: UnlistedHosts::Refused,
                 additions: None,
             });
         };
-        let additions = programs.client().profile_additions(name).ok();
         let own = additions
             .as_ref()
             .map(read_additions)
@@ -63,24 +65,38 @@ impl AgentNetwork {
         };
         let is_of_lists =
             |net: &NetworkChoice| !matches!(net, NetworkChoice::Ask | NetworkChoice::Learn);
+        let mut lists = Vec::new();
         if !args.net.iter().any(is_of_lists) {
             // What a secret is for is reached with it alone: not with another's key, nor past `--only`.
             let is_reached = |host: &&String| !args.secret.iter().any(|secret| secret.is_for(host));
-            rule.allow = profile.hosts.iter().filter(is_reached).cloned().collect();
+            lists.push(HostList {
+                name: "the profile".to_owned(),
+                hosts: profile.hosts.iter().filter(is_reached).cloned().collect(),
+            });
         }
         // A list that was typed is meant as it is, unless it is one to begin with.
         if args.net.iter().all(|net| !is_of_lists(net)) || unlisted != UnlistedHosts::Refused {
-            rule.allow.extend(own.hosts);
+            let file = additions.as_ref().map(AdditionsFile::path);
+            lists.push(HostList {
+                name: file.unwrap_or_default().display().to_string(),
+                hosts: own.hosts,
+            });
         }
         for net in &args.net {
             match net {
-                NetworkChoice::Hosts(hosts) => rule.allow.extend(hosts.iter().cloned()),
+                NetworkChoice::Hosts(named) => lists.extend(named.iter().cloned()),
                 NetworkChoice::All => rule.all = true,
                 NetworkChoice::Nothing | NetworkChoice::Ask | NetworkChoice::Learn => {}
             }
         }
+        lists.retain(|list| !list.hosts.is_empty());
+        rule.allow = lists
+            .iter()
+            .flat_map(|list| list.hosts.iter().cloned())
+            .collect();
         Ok(AgentNetwork {
             rule,
+            lists,
             unlisted,
             additions,
         })

@@ -54,7 +54,7 @@ fn check_exposure(file: &Path, root: &Path, store: Option<&Client>, as_json: boo
             ),
             "Move it out of the home and the store, or have the store's own policy.yaml count: `trumanfs policy trust STORE`.",
         )),
-        Some(FileExposure::Users(why)) => {
+        Some(FileExposure::Users(_, why)) => {
             warn(
                 as_json,
                 &format!("{shown}: other users can change this policy: {why}"),

@@ -31,6 +31,9 @@ use crate::world::{OriginKind, Run, RunId};
 /// The name that records and outcomes give to the rule that allowed an agent.
 const RULE: &str = "agent";
 
+/// The variables that every agent has.
+pub const SANDBOX_VARIABLES: [&str; 5] = ["HOME", "PATH", "TMPDIR", "LANG", "SHELL"];
+
 /// Directories of programs that every sandbox has.
 const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
@@ -189,15 +192,16 @@ impl ProgramHome {
         network: Option<&NetworkSettings>,
     ) -> AllowedCommand {
         let path = self.path_for(agent);
-        let mut env: Vec<(Vec<u8>, Vec<u8>)> = [
-            ("HOME", agent.state.1.as_os_str().as_bytes()),
-            ("PATH", &path),
-            ("TMPDIR", self.scratch_path().as_os_str().as_bytes()),
-            ("LANG", b"C.UTF-8"),
-            ("SHELL", b"/bin/bash"),
+        let values = [
+            agent.state.1.as_os_str().as_bytes(),
+            &path,
+            self.scratch_path().as_os_str().as_bytes(),
+            b"C.UTF-8",
+            b"/bin/bash",
         ]
-        .map(|(name, value)| (name.into(), value.to_vec()))
-        .into();
+        .map(<[u8]>::to_vec);
+        let names = SANDBOX_VARIABLES.map(Vec::from);
+        let mut env: Vec<(Vec<u8>, Vec<u8>)> = names.into_iter().zip(values).collect();
         if agent.ssh_agent.is_some() {
             let (name, path) = SshAgentAccess::variable();
             env.push((name.into(), path.to_vec()));

@@ -26,7 +26,7 @@ mod terminal;
 pub mod token_cap;
 mod toolchains;
 
-pub use agent::{AgentCommand, AgentRun};
+pub use agent::{AgentCommand, AgentRun, SANDBOX_VARIABLES};
 pub use agent_watch::{AgentWatch, WatchSettings};
 pub use command::ProgramCommand;
 pub use decided::DecidedCommand;

@@ -179,46 +179,57 @@ impl ProgramHome {
     ) -> Result<()> {
         ProgramHome::is_for(target)?;
         let HomeBacking::Mounted { runs, .. } = &self.backing else {
-            return Err(Error::refused(
-                format!(
-                    "{}: an agent in a fork works in one directory",
-                    target.display()
-                ),
-                "Leave --also out, or --home fork.",
-            ));
+            return Err(ProgramHome::one_directory_error(target));
         };
         let runs = runs.clone();
-        let refused = |home: &Path, why: &str| {
-            let what = format!("{}: {why}", home.display());
-            Err(Error::refused(what, "Give another directory."))
-        };
         let taken: Vec<&Path> = self.paths().collect();
-        let fits = |home: &Path| {
-            let is_taken = |taken: &&Path| taken.starts_with(home) || home.starts_with(taken);
-            match taken.iter().find(|taken| is_taken(taken)) {
-                Some(taken) => {
-                    let why = format!("the agent works in {} already", taken.display());
-                    refused(home, &why)
-                }
-                None => {
-                    sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
-                }
-            }
-        };
+        let fits = |home: &Path| ProgramHome::expect_beside(home, &taken);
         let entered = (entered_by(&self.launcher), patterns);
         let held = HeldHome::open(target, pinned, entered, &fits, &|_| ())?;
         let home = held.hold.path();
         // Of one that is mounted already nobody was asked.
         fits(home)?;
-        if held.hold.owner() != self.owner() {
-            return refused(home, "it belongs to another user than the agent's home");
-        }
+        ProgramHome::expect_owner(home, held.hold.owner(), self.owner())?;
         if held.hold.is_read_only() {
-            return refused(home, "the home is mounted read-only");
+            return Err(unfit_error(home, "the home is mounted read-only"));
         }
         runs.add_further(held.runs.clone());
         self.further.push(held);
         Ok(())
+    }
+
+    /// Checks that programs can have a home at a path, beside those at other ones.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where it lies in one of these or around one, or where no home can be.
+    pub fn expect_beside(home: &Path, taken: &[&Path]) -> Result<()> {
+        let is_taken = |taken: &&&Path| taken.starts_with(home) || home.starts_with(taken);
+        if let Some(taken) = taken.iter().find(is_taken) {
+            let why = format!("the agent works in {} already", taken.display());
+            return Err(unfit_error(home, &why));
+        }
+        sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
+    }
+
+    /// Checks that a further home belongs to the user and the group of the first one.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where it does not.
+    pub fn expect_owner(home: &Path, owner: (u32, u32), first: (u32, u32)) -> Result<()> {
+        if owner == first {
+            return Ok(());
+        }
+        let why = "it belongs to another user than the agent's home";
+        Err(unfit_error(home, why))
+    }
+
+    /// Returns the error for a further directory of an agent in a fork.
+    pub fn one_directory_error(target: &Path) -> Error {
+        let what = "an agent in a fork works in one directory";
+        Error::refused(
+            format!("{}: {what}", target.display()),
+            "Leave --also out, or --home fork.",
+        )
     }
 
     /// Returns the paths of all homes as programs see them.
@@ -380,6 +391,11 @@ impl ProgramHome {
             network: NetworkAccess::None,
         })
     }
+}
+
+fn unfit_error(home: &Path, why: &str) -> Error {
+    let what = format!("{}: {why}", home.display());
+    Error::refused(what, "Give another directory.")
 }
 
 /// Returns who enters a home: bubblewrap finds it by its path.

@@ -5,6 +5,7 @@
 mod agent;
 mod agent_access;
 mod agent_answers;
+mod agent_config;
 mod agent_fork;
 mod agent_needs;
 mod agent_patterns;
