@@ -18,6 +18,8 @@ fn a_daemonised_child_ends_with_the_program() {
     assert_eq!(outcome.ended.end, ProgramEnd::Exited(3));
     assert!(outcome.ended.all_gone);
     assert!(room.home.join("started").exists());
+    let (line, _) = outcome.ended.background.lines.first().unwrap();
+    assert!(line.ends_with(b"sleep\x001000"), "{line:?}");
 }
 
 #[test]

@@ -187,6 +187,10 @@ pub struct ProgramReport {
     /// The network destinations that were refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network_refusals: Vec<String>,
+    /// The processes that still ran when the program had exited, and were ended with it: the line of each, as it calls
+    /// itself, and the number of those beyond.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ended_processes: Vec<String>,
     /// True if the output of a program that succeeds is dropped.
     pub suppress_success_output: bool,
 }

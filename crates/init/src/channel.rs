@@ -12,6 +12,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
+use crate::background::BackgroundProcesses;
 use crate::error::{Step, StepFailure};
 use crate::limit::LimitKind;
 use crate::proc::ProcOwner;
@@ -28,8 +29,9 @@ pub enum InitMessage {
     SetUp(Vec<OwnedFd>, ProcOwner),
     /// Something failed, and nothing runs.
     Failed(StepFailure),
-    /// The program has ended with this wait status. What was used, if nothing else is left in the sandbox.
-    Ended(i32, Option<ResourceUsage>),
+    /// The program has ended with this wait status. What was used, if nothing else is left in the sandbox; and the
+    /// processes that still ran.
+    Ended(i32, Option<ResourceUsage>, BackgroundProcesses),
     /// A program of a service has ended: its number, and the wait status.
     ProgramEnded(u32, i32),
     /// A program of a service was not started: its number, and the failure.
@@ -201,13 +203,15 @@ impl InitMessage {
                 out.extend(number.to_le_bytes());
                 put(error, &mut out);
             }
-            Self::Ended(status, used) => {
+            Self::Ended(status, used, background) => {
                 out.push(2);
                 out.extend(status.to_le_bytes());
+                out.push(u8::from(used.is_some()));
                 if let Some(used) = used {
                     out.extend(used.cpu_us.to_le_bytes());
                     out.extend(used.memory.to_le_bytes());
                 }
+                background.put(&mut out);
             }
             Self::Over(limit, cpu_us) => {
                 out.extend([5, *limit as u8]);
@@ -224,15 +228,19 @@ impl InitMessage {
             [1, error @ ..] => Some(Self::Failed(get(error)?)),
             [2, rest @ ..] => {
                 let (status, rest) = rest.split_at_checked(4)?;
-                let used = match rest.split_at_checked(8) {
-                    None if rest.is_empty() => None,
-                    None => return None,
-                    Some((cpu, memory)) => Some(ResourceUsage {
+                let (has_used, mut rest) = rest.split_first()?;
+                let mut used = None;
+                if *has_used != 0 {
+                    let (cpu, after) = rest.split_at_checked(8)?;
+                    let (memory, after) = after.split_at_checked(8)?;
+                    used = Some(ResourceUsage {
                         cpu_us: u64::from_le_bytes(cpu.try_into().ok()?),
                         memory: u64::from_le_bytes(memory.try_into().ok()?),
-                    }),
-                };
-                Some(Self::Ended(number(status)?, used))
+                    });
+                    rest = after;
+                }
+                let background = BackgroundProcesses::get(rest)?;
+                Some(Self::Ended(number(status)?, used, background))
             }
             [3, rest @ ..] => {
                 let (which, status) = rest.split_at_checked(4)?;
@@ -284,6 +292,7 @@ fn number(bytes: &[u8]) -> Option<i32> {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 mod tests {
     use super::*;
+    use crate::background::{MAX_LINE_BYTES, MAX_LINES};
 
     #[test]
     fn what_was_said_is_heard_though_orders_were_left_unread() {
@@ -313,13 +322,21 @@ mod tests {
         assert_eq!((received, fds.len()), (orders, 2));
         for message in [
             InitMessage::SetUp(Vec::new(), ProcOwner::Container),
-            InitMessage::Ended(256, None),
+            InitMessage::Ended(
+                256,
+                None,
+                BackgroundProcesses {
+                    lines: vec![(vec![7; MAX_LINE_BYTES], u32::MAX); MAX_LINES],
+                    others: 1,
+                },
+            ),
             InitMessage::Ended(
                 9,
                 Some(ResourceUsage {
                     cpu_us: u64::MAX,
                     memory: 1 << 40,
                 }),
+                BackgroundProcesses::default(),
             ),
             InitMessage::Over(LimitKind::Memory, 1 << 40),
             InitMessage::Stopped,

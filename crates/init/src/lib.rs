@@ -6,6 +6,7 @@
 //! [channel](mod@channel) what came of it.
 
 pub mod backend;
+pub mod background;
 pub mod channel;
 pub mod error;
 mod file_rules;
@@ -17,6 +18,7 @@ mod network;
 pub mod orders;
 mod privileges;
 pub mod proc;
+mod process_table;
 mod root;
 mod run;
 mod serve;

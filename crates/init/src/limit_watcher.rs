@@ -3,17 +3,16 @@
 //! A use that cannot be measured counts as too much: a program that hides what it uses ends as one that uses it.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
-use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
 use crate::channel::InitMessage;
 use crate::error::{Step, StepFailure};
 use crate::limit::LimitKind;
 use crate::orders::WatchLimits;
+use crate::process_table::{CpuTime, ProcessTable};
 use crate::sys::program::system_v_memory;
 
 /// The time until the next look.
@@ -26,9 +25,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct LimitWatcher {
     watch: WatchLimits,
     next: Instant,
-    proc: OwnedFd,
-    /// The number of this process there; in a container's /proc, which has other processes too, it is not 1.
-    own: u64,
+    table: ProcessTable,
     cpu: CpuAccount,
     /// Processor time at the last look, in microseconds.
     counted: u64,
@@ -37,28 +34,8 @@ pub(crate) struct LimitWatcher {
     page: u64,
 }
 
-/// The number of the first process of a PID namespace, in a /proc of that.
-const FIRST: u64 = 1;
-
 /// A process, by its number and the time of its start.
 type ProcessId = (u64, u64);
-
-/// Processor time of a process, in ticks.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct CpuTime {
-    own: u64,
-    /// Of children that it has waited for, with theirs.
-    children: u64,
-}
-
-/// The fields of /proc/PID/stat that are read of a process.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct ProcessStat {
-    parent: u64,
-    start: u64,
-    threads: u64,
-    cpu: CpuTime,
-}
 
 /// Memory of a process that is no file's, in bytes: what it has in common with others counts for each.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -111,16 +88,11 @@ impl LimitWatcher {
         if watch == WatchLimits::default() {
             return Ok(None);
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let failed = |errno| StepFailure::new(Step::Limits, "/proc", errno);
-        let proc = rustix::fs::openat(CWD, "/proc", flags, Mode::empty()).map_err(failed)?;
-        let own = rustix::fs::readlinkat(&proc, "self", Vec::new()).map_err(failed)?;
-        let own = own.to_str().ok().and_then(|own| own.parse().ok());
         Ok(Some(Self {
-            own: own.ok_or_else(|| failed(Errno::BADMSG))?,
             watch,
             next: Instant::now() + MIN_PAUSE,
-            proc,
+            table: ProcessTable::open().map_err(failed)?,
             cpu: CpuAccount::default(),
             counted: 0,
             tick_us: 1_000_000 / rustix::param::clock_ticks_per_second().max(1),
@@ -155,7 +127,7 @@ impl LimitWatcher {
 
     fn measure(&mut self) -> Result<Option<LimitKind>> {
         let (mut threads, mut cpu, mut memory) = (0, HashMap::new(), 0_u64);
-        let stats = self.stats()?;
+        let stats = self.table.stats()?;
         for (pid, stat) in &stats {
             threads += stat.threads;
             cpu.insert((*pid, stat.start), stat.cpu);
@@ -184,7 +156,7 @@ impl LimitWatcher {
         // the first, in parts for the others. What one sum has too much of, the next has not.
         for _ in 0..2 {
             let mut exact = self.memory_file_bytes()?;
-            for pid in self.stats()?.keys() {
+            for pid in self.table.stats()?.keys() {
                 exact = exact.saturating_add(self.fair_share(*pid)?);
             }
             if !over(self.watch.memory, exact) {
@@ -195,99 +167,19 @@ impl LimitWatcher {
         Ok(Some(LimitKind::Memory))
     }
 
-    /// Returns the processes of the sandbox.
-    fn stats(&self) -> Result<HashMap<u64, ProcessStat>> {
-        let mut stats = HashMap::new();
-        for pid in self.numbers(rustix::fs::Dir::read_from(&self.proc)?)? {
-            stats.extend(self.stat(pid)?.map(|stat| (pid, stat)));
-        }
-        if self.own == FIRST {
-            return Ok(stats);
-        }
-        let mut inside = HashMap::new();
-        for (pid, stat) in &stats {
-            if self.is_inside(*pid, &stats)? {
-                inside.insert(*pid, *stat);
-            }
-        }
-        Ok(inside)
-    }
-
-    fn stat(&self, pid: u64) -> Result<Option<ProcessStat>> {
-        let text = self.read(&format!("{pid}/stat"))?;
-        text.map(|text| of_stat(&text).ok_or(Errno::BADMSG))
-            .transpose()
-    }
-
-    /// Returns whether a process descends from this one, as all of the sandbox do: orphans are this process's children.
-    fn is_inside(&self, pid: u64, stats: &HashMap<u64, ProcessStat>) -> Result<bool> {
-        let mut at = pid;
-        // A number that was given anew meanwhile leads in a circle, perhaps.
-        for _ in 0..=stats.len() {
-            if at == self.own {
-                return Ok(true);
-            }
-            let Some(mut parent) = stats.get(&at).map(|stat| stat.parent) else {
-                return Ok(false);
-            };
-            if parent != 0 && !stats.contains_key(&parent) {
-                // It has ended after it was read of, and its children have got another parent.
-                parent = self.stat(at)?.map_or(0, |stat| stat.parent);
-            }
-            if parent == 0 {
-                return Ok(false);
-            }
-            at = parent;
-        }
-        Ok(false)
-    }
-
-    fn numbers(&self, listing: rustix::fs::Dir) -> Result<Vec<u64>> {
-        let mut numbers = Vec::new();
-        for entry in listing {
-            let name = entry?;
-            let number: Option<u64> = name.file_name().to_str().ok().and_then(|n| n.parse().ok());
-            numbers.extend(number);
-        }
-        Ok(numbers)
-    }
-
-    /// Reads a file below /proc; nothing if its process has ended.
-    fn read(&self, path: &str) -> Result<Option<String>> {
-        use std::io::Read;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&self.proc, path, flags, Mode::empty()) {
-            Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
-            file => file?,
-        };
-        let mut bytes = Vec::new();
-        match std::fs::File::from(file).read_to_end(&mut bytes) {
-            Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-            Err(error) => match Errno::from_io_error(&error) {
-                Some(Errno::SRCH) => Ok(None),
-                errno => Err(errno.unwrap_or(Errno::IO)),
-            },
-        }
-    }
-
     /// Returns the memory of a process, with the directory of /proc that says so; `None` if the process has ended. A
     /// process whose first thread has ended shows its memory by another thread.
     fn memory_of(&self, pid: u64, threads: u64) -> Result<Option<(String, MemoryUse)>> {
         let dir = pid.to_string();
-        let used = self.read(&format!("{dir}/status"))?;
+        let used = self.table.read(&format!("{dir}/status"))?;
         let used = used.and_then(|status| of_status(&status));
         if used.is_some() || threads < 2 {
             return Ok(used.map(|used| (dir, used)));
         }
         let tasks = format!("{pid}/task");
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let listing = match rustix::fs::openat(&self.proc, &*tasks, flags, Mode::empty()) {
-            Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
-            listing => rustix::fs::Dir::new(listing?)?,
-        };
-        for thread in self.numbers(listing)? {
+        for thread in self.table.numbers(&tasks)? {
             let dir = format!("{tasks}/{thread}");
-            let status = self.read(&format!("{dir}/status"))?;
+            let status = self.table.read(&format!("{dir}/status"))?;
             if let Some(used) = status.and_then(|status| of_status(&status)) {
                 return Ok(Some((dir, used)));
             }
@@ -302,7 +194,7 @@ impl LimitWatcher {
             return Ok(0);
         };
         let rollup = format!("{dir}/smaps_rollup");
-        let fair = match self.read(&rollup) {
+        let fair = match self.table.read(&rollup) {
             Ok(Some(text)) => of_rollup(&text),
             Ok(None) => return Ok(0),
             Err(Errno::ACCESS | Errno::PERM) => None,
@@ -314,10 +206,10 @@ impl LimitWatcher {
         if fair.shared == 0 {
             return Ok(fair.private);
         }
-        let counted = self.read(&format!("{dir}/smaps"))?;
+        let counted = self.table.read(&format!("{dir}/smaps"))?;
         let counted = counted.map_or(0, |text| counted_elsewhere(&text));
         // A process that mapped the same meanwhile has made this one's share smaller.
-        let after = self.read(&rollup)?.and_then(|text| of_rollup(&text));
+        let after = self.table.read(&rollup)?.and_then(|text| of_rollup(&text));
         let shared = after.map_or(0, |after| after.shared.min(fair.shared));
         Ok(fair.private + shared.saturating_sub(counted))
     }
@@ -328,23 +220,6 @@ impl LimitWatcher {
         let files = stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize;
         Ok(files.saturating_add(system_v_memory()?.saturating_mul(self.page)))
     }
-}
-
-/// Reads a line of /proc/PID/stat. The name, in parentheses, may hold anything.
-fn of_stat(text: &str) -> Option<ProcessStat> {
-    let (_, fields) = text.rsplit_once(')')?;
-    // The first field here is the third, the state; proc_pid_stat(5) counts from 1.
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(ProcessStat {
-        parent: number(4)?,
-        start: number(22)?,
-        threads: number(20)?,
-        cpu: CpuTime {
-            own: number(14)? + number(15)?,
-            children: number(16)? + number(17)?,
-        },
-    })
 }
 
 /// Reads a number of KiB from a line of a file of /proc, as bytes.
@@ -395,17 +270,6 @@ mod tests {
 
     #[test]
     fn the_files_of_proc_are_read() {
-        let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194560 1 2 3 4 11 22 33 44 20 0 5 0 99";
-        let wanted = ProcessStat {
-            parent: 1,
-            start: 99,
-            threads: 5,
-            cpu: CpuTime {
-                own: 33,
-                children: 77,
-            },
-        };
-        assert_eq!(of_stat(stat), Some(wanted));
         let status = "Name:\tx\nVmRSS:\t 9 kB\nRssAnon:\t       4 kB\nRssFile:\t 3 kB\nRssShmem:\t 2 kB\nVmSwap:\t 1 kB\n";
         let used = |private: u64, shared: u64| {
             let (private, shared) = (private << 10, shared << 10);
@@ -416,10 +280,7 @@ mod tests {
         let rollup = "00-ff ---p [rollup]\nRss: 5 kB\nPss_Anon:      12 kB\nPss_Shmem: 3 kB\nSwapPss: 0 kB\n";
         assert_eq!(of_rollup(rollup), used(12, 3));
         for broken in ["", "x", "1 (a"] {
-            assert_eq!(
-                (of_stat(broken), of_status(broken), of_rollup(broken)),
-                (None, None, None)
-            );
+            assert_eq!((of_status(broken), of_rollup(broken)), (None, None));
         }
     }
 

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, WaitOptions};
 
 use crate::backend::Backend;
+use crate::background::{self, BackgroundProcesses};
 use crate::channel::{self, InitMessage};
 use crate::error::{Step, StepFailure};
 use crate::limit::resource;
@@ -50,14 +51,17 @@ pub fn run() -> ExitCode {
     let message = match start(channel) {
         Ok(Some(SandboxTask::Program(started))) => {
             let has_namespaces = started.has_namespaces;
-            let message = wait_for_end(channel, started);
+            let mut message = wait_for_end(channel, started);
+            if let InitMessage::Ended(.., background) = &mut message {
+                *background = background::wait_and_name();
+            }
             if !has_namespaces {
                 end_descendants();
             }
             let is_empty = end_all();
             match message {
-                InitMessage::Ended(status, _) if is_empty => {
-                    InitMessage::Ended(status, Some(program::used_by_all()))
+                InitMessage::Ended(status, _, background) if is_empty => {
+                    InitMessage::Ended(status, Some(program::used_by_all()), background)
                 }
                 message => message,
             }
@@ -310,9 +314,8 @@ fn wait_for_end(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage 
             if let Some(status) = found.ended {
                 // It may have ended because it could not begin.
                 let failure = report.take().and_then(|report| report.failure());
-                return failure.map_or(InitMessage::Ended(status, None), |f| {
-                    InitMessage::Failed(f.into())
-                });
+                let ended = || InitMessage::Ended(status, None, BackgroundProcesses::default());
+                return failure.map_or_else(ended, |f| InitMessage::Failed(f.into()));
             }
         }
     }

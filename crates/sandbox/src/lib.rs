@@ -56,5 +56,6 @@ pub use running::{KillCondition, RunningProgram};
 pub use service::{SandboxService, serve};
 pub use toolchains::{Toolchains, VersionManager};
 pub use trumanfs_init::backend::Backend;
+pub use trumanfs_init::background::{BackgroundProcesses, MAX_LINE_BYTES};
 pub use trumanfs_init::limit::LimitKind;
 pub use trumanfs_init::{INIT, run as run_init};

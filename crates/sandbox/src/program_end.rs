@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
+use trumanfs_init::background::BackgroundProcesses;
 use trumanfs_init::limit::LimitKind;
 
 use super::error::LaunchError;
@@ -40,6 +41,8 @@ pub struct ProgramOutcome {
     pub all_gone: bool,
     /// Limits that were hit, whatever the program's end: one of its processes was killed, or could not be made.
     pub hit: Vec<LimitKind>,
+    /// The processes that still ran when the program had exited, and were ended with it.
+    pub background: BackgroundProcesses,
 }
 
 /// Returns the limit as the end where a process that was killed by force may have hit it, else the end as it is.

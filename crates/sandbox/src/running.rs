@@ -17,6 +17,7 @@ use super::network_sockets::NetworkSockets;
 use super::program_end::{ProgramEnd, ProgramOutcome, end_by_limit, end_of};
 use super::reaper::{ChildReaper, GONE_LIMIT};
 use trumanfs_init::backend::Backend;
+use trumanfs_init::background::BackgroundProcesses;
 use trumanfs_init::channel::{self, InitMessage};
 use trumanfs_init::limit::LimitKind;
 use trumanfs_init::proc::ProcOwner;
@@ -263,6 +264,7 @@ impl RunningProgram {
         suspend: &mut dyn FnMut(),
     ) -> ProgramOutcome {
         let (mut reported, mut counted) = (None, Duration::ZERO);
+        let mut background = BackgroundProcesses::default();
         let end = loop {
             match self.receive_event(until) {
                 WaitEvent::Said(
@@ -278,8 +280,8 @@ impl RunningProgram {
                 WaitEvent::Said(InitMessage::Failed(failed)) => {
                     break ProgramEnd::NotStarted(failed.into());
                 }
-                WaitEvent::Said(InitMessage::Ended(status, used)) => {
-                    reported = used;
+                WaitEvent::Said(InitMessage::Ended(status, used, ended)) => {
+                    (reported, background) = (used, ended);
                     break end_of(status);
                 }
                 WaitEvent::Said(InitMessage::Over(limit, cpu_us)) => {
@@ -304,6 +306,7 @@ impl RunningProgram {
             memory,
             all_gone,
             hit,
+            background,
         }
     }
 

@@ -252,6 +252,7 @@ fn run_to_end(
     for refusal in report.iter().flat_map(|report| &report.network_refusals) {
         print_error(format_args!("{refusal}"));
     }
+    print_ended(report.iter().flat_map(|report| &report.ended_processes));
     watch.iter().for_each(|watch| network.say_end(watch, name));
     match end(args, programs, &run, interrupt)? {
         AgentEnd::Exit(ExitReason::Ok | ExitReason::Nothing) => Ok(code),
@@ -298,6 +299,17 @@ fn say_end(outcome: &Result<Outcome>, programs: &ProgramHome, has_run: &mut bool
     match (print_outcome(outcome, false), is_refused) {
         (_, true) => ExitCode::from(NOT_STARTED),
         (code, false) => code,
+    }
+}
+
+/// Names the processes that the agent has left behind.
+fn print_ended<'r>(processes: impl Iterator<Item = &'r String>) {
+    let named: Vec<&str> = processes.map(String::as_str).collect();
+    if !named.is_empty() {
+        let named = named.join(", ");
+        print_error(format_args!(
+            "trumanfs: these processes were still running and were ended with the agent: {named}"
+        ));
     }
 }
 

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::agent_extras::AgentExtras;
+use super::background::in_words;
 use super::command::ProgramCommand;
 use super::decision::{BLOCKED, cwd_of, refusal, report_of};
 use super::gateway::open_gateway;
@@ -227,6 +228,7 @@ impl<'p> ProgramExecution<'p> {
             }
         };
         drop(ending);
+        self.report.ended_processes = in_words(&outcome.background);
         self.report.limit = outcome.hit.first().map(|limit| limit.name().to_owned());
         let end = Instant::now() + REST_LIMIT;
         let is_read = (0..2).all(|_| {

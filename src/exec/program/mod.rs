@@ -6,6 +6,7 @@ mod agent_extras;
 mod agent_watch;
 mod answer_server;
 mod ask_command;
+mod background;
 mod command;
 mod data_file;
 mod decided;

@@ -12,6 +12,7 @@ mod agent_patterns;
 mod agent_power;
 mod agent_secrets;
 mod audit;
+mod background;
 mod bounds;
 mod browser;
 mod closed;
