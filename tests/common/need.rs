@@ -84,7 +84,10 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "clients of the Model Context Protocol are in target/mcp-clients",
     ),
     ("agents", "Claude Code and Codex are in target/agents"),
-    ("package-tools", "uv and pnpm are in target/package-tools"),
+    (
+        "package-tools",
+        "uv, pnpm, Node and npm are in target/package-tools",
+    ),
     (
         "stand-in",
         "file systems in user space can be made with pyfuse3 (python3-pyfuse3)",

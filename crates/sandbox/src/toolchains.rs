@@ -49,7 +49,7 @@ pub struct VersionManager {
     pub programs: Vec<String>,
     /// A directory, from the home directory: it is in use where PATH has that.
     pub programs_in: Option<PathBuf>,
-    /// The parts of its own directory that are shown.
+    /// The parts of its own directory that are shown. A name of `*` stands for each directory there.
     pub shown: Vec<PathBuf>,
 }
 
@@ -90,7 +90,7 @@ impl Toolchains {
             let Some(own) = manager.directory_in_use(home, &dirs) else {
                 continue;
             };
-            let parts = manager.shown.iter().map(|part| own.join(part));
+            let parts = manager.shown.iter().flat_map(|part| expand(&own, part));
             // In a home it is there already.
             let is_wanted =
                 |part: &PathBuf| !is_homes(part) && !is_around(part) && can_be_shown(part);
@@ -153,6 +153,19 @@ impl VersionManager {
         let is_used = |dir: &PathBuf| dir.starts_with(&own) || has_program(dir) || is_named(dir);
         (own.is_dir() && own != home && dirs.iter().any(is_used)).then_some(own)
     }
+}
+
+/// Returns the paths of a part of a directory.
+fn expand(dir: &Path, part: &Path) -> Vec<PathBuf> {
+    part.iter().fold(vec![dir.to_owned()], |found, name| {
+        if name != "*" {
+            return found.iter().map(|dir| dir.join(name)).collect();
+        }
+        let listed = found.iter().flat_map(std::fs::read_dir).flatten().flatten();
+        // What a link leads to is another directory's.
+        let dirs = listed.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        dirs.map(|entry| entry.path()).collect()
+    })
 }
 
 /// Returns whether a path has no place of the sandbox's own, and nothing that every sandbox shows.
@@ -252,6 +265,23 @@ mod tests {
         // A project around them all has them.
         let found = of(&[&home]);
         assert_eq!((found.shown, found.env), (Vec::new(), wanted.env));
+    }
+
+    #[test]
+    fn star_is_each_directory_and_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["sets/1/bin", "sets/2"] {
+            fs::create_dir_all(dir.path().join(path)).unwrap();
+        }
+        fs::write(dir.path().join("sets/file"), "").unwrap();
+        std::os::unix::fs::symlink("1", dir.path().join("sets/link")).unwrap();
+        let mut found = expand(dir.path(), Path::new("sets/*/bin"));
+        found.sort();
+        assert_eq!(
+            found,
+            ["sets/1/bin", "sets/2/bin"].map(|path| dir.path().join(path))
+        );
+        assert!(expand(dir.path(), Path::new("absent/*/bin")).is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Environments of Python and of Node that an agent makes in a project, with their links, and that are taken back.
+//! Environments of Python and of Node that an agent makes in a project, with their links, and that are taken back; and Node
+//! as nvm installs it.
 //!
-//! Offline: the packages are made by the tests. uv and pnpm come by `tests/sandbox/run/get_tools target/package-tools`, as
+//! Offline: the packages are made by the tests. uv, pnpm and Node come by `tests/sandbox/run/get_tools target/package-tools`, as
 //! in CI.
 
 use std::fs;
@@ -19,6 +20,9 @@ const LIMIT: Duration = Duration::from_secs(100);
 
 /// The Python that every sandbox shows.
 const PYTHON: &str = "/usr/bin/python3";
+
+/// Node itself, from the directory of programs of the tools.
+const NODE: &str = "../node_modules/node-linux/bin/node";
 
 /// A wheel of a package `dep` that says `from dep`.
 const WHEEL: &str = r#"
@@ -116,7 +120,7 @@ macro_rules! need_system_python {
     };
 }
 
-/// Returns the directory of uv and pnpm, if they are installed and this user may run them.
+/// Returns the directory of uv, pnpm and Node, if they are installed and this user may run them.
 fn package_tools() -> Option<PathBuf> {
     let place = repository().join("target/package-tools");
     let runs = |name: &str| {
@@ -126,7 +130,7 @@ fn package_tools() -> Option<PathBuf> {
             .output();
         tried.is_ok_and(|output| output.status.success())
     };
-    (runs("uv") && runs("pnpm")).then_some(place)
+    (runs("uv") && runs("pnpm") && runs(NODE)).then_some(place)
 }
 
 macro_rules! need_package_tools {
@@ -239,4 +243,95 @@ fn pnpm_links_its_store_into_the_project() {
          node node_modules/dep",
     );
     assert_eq!(said, "from dep\nfrom dep\nfrom dep\n");
+}
+
+/// Makes `$NVM_DIR` below `$HOME`, from `$TOOLS`, as nvm lays it out: a version of Node with its npm and a package that was
+/// installed for it, and an older version; beside them an access token in each place where npm keeps one. No registry has
+/// nvm itself, so `nvm.sh` is a stand-in, which does for `nvm use` what that does: it puts a version's directory into PATH.
+const NVM: &str = r#"
+version=$("$TOOLS/node_modules/node-linux/bin/node" -v)
+node=$NVM_DIR/versions/node/$version
+mkdir -p "$node/lib/node_modules" "$node/etc" "$NVM_DIR/alias" "$NVM_DIR/.cache/bin" "$NVM_DIR/versions/node/v20.1.0/bin"
+cp -a "$TOOLS"/node_modules/node-linux/{bin,include,share} "$node"
+cp -a "$TOOLS/node_modules/npm" "$node/lib/node_modules"
+for name in npm npx; do ln -s "../lib/node_modules/npm/bin/$name-cli.js" "$node/bin/$name"; done
+printf '#!/bin/sh\necho v20.1.0\n' >"$NVM_DIR/versions/node/v20.1.0/bin/node"
+chmod +x "$NVM_DIR/versions/node/v20.1.0/bin/node"
+echo "${version%%.*}" >"$NVM_DIR/alias/default"
+cat >"$NVM_DIR/nvm.sh" <<'END'
+nvm() {
+    local bin
+    for bin in "$NVM_DIR/versions/node/v$2".*/bin; do
+        [ -x "$bin/node" ] && PATH=$bin:$PATH && return
+    done
+    return 3
+}
+END
+echo "$version" >"$NVM_DIR/.cache/bin/token"
+PATH=$node/bin:$PATH
+for place in global user; do npm config set --location=$place //registry.invalid/:_authToken=an-access-token; done
+grep -q an-access-token "$HOME/.npmrc" "$node/etc/npmrc"
+mkdir "$HOME/tool"
+cd "$HOME/tool"
+echo '{"name": "tool", "version": "1.0.0", "bin": "tool.js"}' >package.json
+printf '#!/usr/bin/env node\nconsole.log("the tool by", process.version)\n' >tool.js
+npm pack --silent >packed
+npm install --global --silent --offline tool-1.0.0.tgz
+cp tool-1.0.0.tgz "$PROJECT/dep.tgz"
+echo "$version"
+"#;
+
+/// Node, npm and npx of nvm work for an agent, also another version's, and the tokens of its user are not there.
+#[test]
+fn node_of_nvm_works_and_shows_no_token() {
+    need_mount!();
+    let tools = need_package_tools!();
+    let store = Store::new();
+    let home = store.base.join("user");
+    fs::create_dir(&home).unwrap();
+    let nvm = home.join(".nvm");
+    let with_home = |command: &mut Command| {
+        command.env("HOME", &home).env("NVM_DIR", &nvm);
+        command.env("TOOLS", &tools).env("PROJECT", &store.store);
+    };
+    let mut lay_out = Command::new("bash");
+    lay_out.args(["-euc", NVM]);
+    with_home(&mut lay_out);
+    let version = good(&run_limited(lay_out, LIMIT)).trim().to_owned();
+    let agent = |script: &str| {
+        let mut command = Command::new(binary());
+        command.arg("agent").arg("--store").arg(&store.store);
+        command.args(["--", "bash", "-euc", script]);
+        let path = std::env::var("PATH").unwrap();
+        let bin = nvm.join("versions/node").join(&version).join("bin");
+        command.env("PATH", format!("{}:{path}", bin.display()));
+        with_home(&mut command);
+        run_limited(command, LIMIT)
+    };
+    let output = agent(
+        r#"
+        node -v; tool; npm -v >npm; npx -v | cmp npm -
+        [ "$(command -v node)" = "$NVM_DIR/versions/node/$(node -v)/bin/node" ]
+        npm ls --global --parseable | sed 's/.*node_modules.//' | sort | tail -n 2
+        . "$NVM_DIR/nvm.sh"; nvm use 20; node -v; nvm use "$(cat "$NVM_DIR/alias/default" | tr -d v)"; node -v
+        npm install --silent --offline ./dep.tgz; npx --offline tool; npm exec --offline -- tool
+    "#,
+    );
+    let wanted = format!(
+        "{version}\nthe tool by {version}\nnpm\ntool\nv20.1.0\n{version}\nthe tool by {version}\nthe tool by {version}\n"
+    );
+    assert_eq!(good(&output), wanted, "{}", describe(&output));
+    assert!(store.store.join("node_modules/tool/tool.js").exists());
+    let listed = agent(
+        r#"
+        cd "$NVM_DIR/.."; ls -A . .nvm .nvm/versions/node/v22*
+        grep -rlsF an-access-token . "$HOME" && exit 1
+        for path in .nvm/x .nvm/versions/node/v22*/{lib,bin}/x; do ! touch "$path" 2>/dev/null; done
+        ! npm install --global --silent --offline "$OLDPWD/dep.tgz" 2>/dev/null
+    "#,
+    );
+    let wanted = format!(
+        ".:\n.nvm\n\n.nvm:\nalias\nnvm.sh\nversions\n\n.nvm/versions/node/{version}:\nbin\ninclude\nlib\nshare\n"
+    );
+    assert_eq!(good(&listed), wanted, "{}", describe(&listed));
 }
