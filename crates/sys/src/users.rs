@@ -38,6 +38,29 @@ fn by_uid(uid: u32) -> Option<UserEntry> {
     })
 }
 
+/// Has users, groups and hosts be looked up in files, and hosts by DNS, whatever `/etc/nsswitch.conf` names besides. For a
+/// program that is linked statically: other services are libraries for the machine's own C library, which it must not load.
+/// To be called before anything else is looked up.
+#[cfg(target_env = "gnu")]
+pub fn use_builtin_services() {
+    unsafe extern "C" {
+        // nss.h
+        fn __nss_configure_lookup(
+            database: *const libc::c_char,
+            services: *const libc::c_char,
+        ) -> libc::c_int;
+    }
+    for (database, services) in [
+        (c"passwd", c"files"),
+        (c"group", c"files"),
+        (c"initgroups", c"files"),
+        (c"hosts", c"files dns"),
+    ] {
+        // SAFETY: both are texts that end with NUL, of which the C library makes copies.
+        unsafe { __nss_configure_lookup(database.as_ptr(), services.as_ptr()) };
+    }
+}
+
 type Query<'a> =
     dyn FnMut(*mut libc::passwd, &mut [libc::c_char], *mut *mut libc::passwd) -> libc::c_int + 'a;
 
