@@ -24,6 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 INSIDE = "TRUMANFS_BENCH_INSIDE"
+NAME = Path(sys.argv[0]).stem
 FOLDER = 1000       # files in one directory
 SHARE = 8           # the work repeats itself after so many files
 PATIENCE = 60       # seconds for a daemon to come or go
@@ -310,7 +311,7 @@ def enter_namespaces():
         raise Failure("run it as root: it mounts")
     # Python as PID 1 of the namespace: when it ends, the kernel kills whatever is left in there.
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private",
-               sys.executable, str(Path(__file__).resolve()), *sys.argv[1:]]
+               sys.executable, str(Path(sys.argv[0]).resolve()), *sys.argv[1:]]
     os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
 
 
@@ -321,7 +322,7 @@ def leave_other_homes():
             subprocess.run(["umount", "--lazy", line.split()[4]], check=False)
 
 
-def inside(options):
+def inside(options, measure):
     def interrupted(number, _frame):
         raise KeyboardInterrupt(signal.Signals(number).name)
 
@@ -329,7 +330,7 @@ def inside(options):
         signal.signal(number, interrupted)
     os.umask(0o022)
     leave_other_homes()
-    place = Path(tempfile.mkdtemp(prefix="trumanfs-past-", dir=options.base))
+    place = Path(tempfile.mkdtemp(prefix=f"trumanfs-{NAME}-", dir=options.base))
     try:
         return measure(options, place)
     finally:
@@ -338,37 +339,43 @@ def inside(options):
         progress("")
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description="Measure what questions about the past cost, and undoing.",
-                                     epilog="Questions: " + ", ".join(QUESTIONS) + "; and: undo of.")
+def parser_with(description, **more):
+    """The options of every benchmark that has stores made."""
+    parser = argparse.ArgumentParser(description=description, **more)
     parser.add_argument("--trumanfs", metavar="PATH", default=str(REPOSITORY / "target" / "release" / "trumanfs"), help="the binary (default: target/release/trumanfs)")
-    parser.add_argument("--records", metavar="N", type=int, default=1_000_000, help="in the journal that is asked (default: %(default)s); 0: ask nothing")
-    parser.add_argument("--operations", metavar="N", type=int, default=100_000, help="that are undone (default: %(default)s); 0: undo nothing")
-    parser.add_argument("--rounds", metavar="N", type=int, default=1, help="how often each is measured; the median counts (default: %(default)s)")
-    parser.add_argument("--only", metavar="WORDS", action="append", default=[], help="only what begins so; repeatable")
     parser.add_argument("--base", metavar="DIR", help="make the stores below this directory (default: where temporary files are)")
-    parser.add_argument("--keep", metavar="DIR", help="keep the big store there, to ask it again with --store")
-    parser.add_argument("--store", metavar="DIR", help="ask this store, which an earlier run kept; it is not changed and not removed")
-    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    return parser
+
+
+def run_in_namespaces(parser, measure):
+    """Calls `measure` with the options, and a directory in which everything lies. Returns how this program ends."""
     options = parser.parse_args()
     options.program = str(Path(options.trumanfs).resolve())
     if not Path(options.program).is_file():
         parser.error(f"{options.program} is missing: run cargo build --release, or name a binary with --trumanfs PATH")
-    return options
-
-
-def main():
-    options = arguments()
     try:
         if os.environ.get(INSIDE) != "1":
             enter_namespaces()
-        return inside(options)
-    except Failure as error:
-        print(f"past: {error}", file=sys.stderr)
+        return inside(options, measure)
+    except (Failure, subprocess.SubprocessError) as error:
+        print(f"{NAME}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\npast: interrupted", file=sys.stderr)
+        print(f"\n{NAME}: interrupted", file=sys.stderr)
         return 130
+
+
+def main():
+    parser = parser_with("Measure what questions about the past cost, and undoing.",
+                         epilog="Questions: " + ", ".join(QUESTIONS) + "; and: undo of.")
+    parser.add_argument("--records", metavar="N", type=int, default=1_000_000, help="in the journal that is asked (default: %(default)s); 0: ask nothing")
+    parser.add_argument("--operations", metavar="N", type=int, default=100_000, help="that are undone (default: %(default)s); 0: undo nothing")
+    parser.add_argument("--rounds", metavar="N", type=int, default=1, help="how often each is measured; the median counts (default: %(default)s)")
+    parser.add_argument("--only", metavar="WORDS", action="append", default=[], help="only what begins so; repeatable")
+    parser.add_argument("--keep", metavar="DIR", help="keep the big store there, to ask it again with --store")
+    parser.add_argument("--store", metavar="DIR", help="ask this store, which an earlier run kept; it is not changed and not removed")
+    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    return run_in_namespaces(parser, measure)
 
 
 if __name__ == "__main__":
