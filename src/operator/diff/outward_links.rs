@@ -33,13 +33,12 @@ impl Diff<'_> {
         let Some(after) = after else {
             return Ok(false);
         };
-        let now = self.links(&self.after);
         match self.after.kind(after) {
-            kind if kind.is_symlink() => now.leads_out(path, after),
+            kind if kind.is_symlink() => self.links(&self.after).leads_out(path, after),
             kind if kind.is_dir() && before.is_some() => {
                 let from = self.nth_names(number).and_then(|(from, _)| from);
                 from.map_or(Ok(false), |from| {
-                    self.has_reaimed_link(&now, after, (&from, path))
+                    self.has_reaimed_link(after, (&from, path))
                 })
             }
             _ => Ok(false),
@@ -47,13 +46,8 @@ impl Diff<'_> {
     }
 
     /// Returns whether a directory that was moved has a link that leads out from there, and did not before.
-    fn has_reaimed_link(
-        &self,
-        now: &LinkResolver<'_, '_>,
-        dir: NodeId,
-        (from, to): (&WorldPath, &WorldPath),
-    ) -> Result<bool> {
-        let earlier = self.links(&self.before);
+    fn has_reaimed_link(&self, dir: NodeId, (from, to): (&WorldPath, &WorldPath)) -> Result<bool> {
+        let (earlier, now) = (self.links(&self.before), self.links(&self.after));
         let mut left = vec![(dir, from.clone(), to.clone())];
         while let Some((dir, from, to)) = left.pop() {
             let entries = match self.after.children(dir) {

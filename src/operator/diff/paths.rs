@@ -118,25 +118,31 @@ impl PathTable {
     ) -> Ordering {
         let (one_name, other_name) = (text(texts, one), text(texts, other));
         if one.dir == other.dir {
-            one_name.cmp(other_name)
-        } else {
-            self.parts(one, one_name)
-                .flatten()
-                .cmp(self.parts(other, other_name).flatten())
+            return one_name.cmp(other_name);
         }
+        let (one_dir, other_dir) = (self.dir_bytes(one), self.dir_bytes(other));
+        // Most differ before the shorter directory ends.
+        let both = one_dir.len().min(other_dir.len());
+        one_dir
+            .get(..both)
+            .cmp(&other_dir.get(..both))
+            .then_with(|| {
+                let rest = parts(one_dir, one_name).skip(both);
+                rest.cmp(parts(other_dir, other_name).skip(both))
+            })
     }
 
-    fn parts<'p>(&'p self, spot: CompactPath, name: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
+    fn dir_bytes(&self, spot: CompactPath) -> &[u8] {
         let dir = usize::try_from(spot.dir);
         let dir = dir.ok().and_then(|dir| self.dirs.get(dir));
-        let dir = dir.map(WorldPath::bytes).unwrap_or_default();
-        let slash = if dir.is_empty() || name.is_empty() {
-            &b""[..]
-        } else {
-            b"/"
-        };
-        [dir, slash, name].into_iter()
+        dir.map(WorldPath::bytes).unwrap_or_default()
     }
+}
+
+fn parts<'p>(dir: &'p [u8], name: &'p [u8]) -> impl Iterator<Item = &'p u8> {
+    let has_slash = !dir.is_empty() && !name.is_empty();
+    let slash = if has_slash { &b"/"[..] } else { b"" };
+    [dir, slash, name].into_iter().flatten()
 }
 
 fn text(texts: &NameInterner, spot: CompactPath) -> &[u8] {

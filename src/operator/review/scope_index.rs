@@ -3,6 +3,7 @@
 //! Owns the meaning of *accepted*: a record is accepted if an `accept` names it by its number, and by its run where it
 //! names one. So later changes are not accepted, and neither an undo nor a redo changes what is accepted.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -208,13 +209,13 @@ impl ScopeIndex {
 
     /// Returns the place of a record among [`ScopeIndex::records`].
     pub(super) fn find(&self, session: &str, seq: u64) -> Option<u32> {
-        let place = self.records.binary_search_by(|record| {
-            let at = usize::try_from(record.session).ok();
-            let of = at.and_then(|at| self.sessions.get(at));
-            let of = of.map_or("", |of| of);
-            // The newest come first.
-            (session, seq).cmp(&(of, record.seq))
-        });
+        let session = self.sessions.iter().position(|known| **known == *session)?;
+        let session = u32::try_from(session).ok()?;
+        // The newest come first, and so do their sessions.
+        let key = |record: &ScopeRecord| (record.session, Reverse(record.seq));
+        let place = self
+            .records
+            .binary_search_by_key(&(session, Reverse(seq)), key);
         place.ok().and_then(|place| u32::try_from(place).ok())
     }
 }
