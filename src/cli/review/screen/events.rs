@@ -1,6 +1,6 @@
 //! Handlers of keys and of worker events: the changes that each makes to the state.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::super::super::output::count;
 use super::keys::{Key, KeyAction, action};
@@ -151,33 +151,43 @@ impl ScreenState {
             OpenPrompt::Sure { action, .. } => !matches!(action, ReviewAction::Undo(_)),
             _ => false,
         };
-        let before = asked.then(|| self.concerned());
+        let concerned = |state: &ScreenState| -> Vec<SeenChange> {
+            state
+                .concerned()
+                .into_iter()
+                .map(ListedPath::seen)
+                .collect()
+        };
+        let before = asked.then(|| concerned(self));
         let selected = self.selection();
         // A difference of another point must not be taken for one of this.
         if self.shown_point() != listing.at.as_deref() {
             self.shown = None;
         }
-        self.listing = Some(listing);
+        let last = self.listing.replace(listing);
         // A request for tags may have been about the list before.
         self.tags.retain(|_, tags| !tags.is_empty());
-        self.drop_stale_marks();
+        self.carry_marks(&last.unwrap_or_default());
         self.arrange(selected);
         // Somebody who is asked about something must see what it has become. What was done here stays what it is.
-        if before.is_some_and(|before| before.is_empty() || self.concerned() != before) {
+        if before.is_some_and(|before| before.is_empty() || concerned(self) != before) {
             self.asked = OpenPrompt::Nothing;
             self.message = "it has changed meanwhile: look again".to_owned();
         }
         self.request_difference()
     }
 
-    /// Unmarks what is not as it was when it was marked, and says so.
-    fn drop_stale_marks(&mut self) {
+    /// Marks what was marked in the last listing and is as it was then; says how many paths are not.
+    fn carry_marks(&mut self, last: &ReviewListing) {
         if self.marked.is_empty() {
             return;
         }
+        let marked = self.marked.iter().filter_map(|at| last.items.get(*at));
+        let marked: HashSet<SeenChange> = marked.map(ListedPath::seen).collect();
         let listed = self.listing.iter().flat_map(|listing| &listing.items);
-        let seen = listed.map(ListedPath::seen);
-        let left: BTreeSet<SeenChange> = seen.filter(|seen| self.marked.contains(seen)).collect();
+        let left = listed.enumerate();
+        let left = left.filter(|(_, item)| marked.contains(&item.seen()));
+        let left: BTreeSet<usize> = left.map(|(at, _)| at).collect();
         let lost = self.marked.len() - left.len();
         if lost > 0 {
             self.message = format!("{} changed meanwhile: unmarked", count(lost as u64, "path"));

@@ -12,7 +12,7 @@ use super::groups::{ListRow, PathGroup, clock};
 use super::state::{FocusedPane, ScreenState};
 use super::style::ScreenStyles;
 use super::text::{beginning_of, end_of, put, row};
-use super::worker_messages::{AuthorLabel, ListedPath};
+use super::worker_messages::AuthorLabel;
 
 /// Columns for who changed a path and when.
 const AUTHOR_COLUMNS: u16 = 20;
@@ -48,9 +48,7 @@ pub(super) fn draw(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer
                 }
             }
             ListRow::Item(item) => {
-                if let Some(item) = state.item(*item) {
-                    line(state, item, (indent, day), styles, area, buffer);
-                }
+                line(state, *item, (indent, day), styles, area, buffer);
             }
         }
         if is_selected && state.focus == FocusedPane::List {
@@ -99,14 +97,16 @@ fn heading(
 /// `M /src/main.rs            npm 4k2m 10:15`; a flagged path begins with `!`, a marked one with `*`.
 fn line(
     state: &ScreenState,
-    item: &ListedPath,
+    place: usize,
     (indent, newest): (u16, Option<i64>),
     styles: ScreenStyles,
     area: Rect,
     buffer: &mut Buffer,
 ) {
-    let seen = item.seen();
-    if state.marked.contains(&seen) {
+    let Some(item) = state.item(place) else {
+        return;
+    };
+    if state.marked.contains(&place) {
         put(
             buffer,
             area,
@@ -125,7 +125,7 @@ fn line(
     };
     let tags = state
         .tags
-        .get(&seen)
+        .get(&item.seen())
         .map_or(&[][..], Vec::as_slice)
         .join(" ");
     // The path is what the row is known by.

@@ -2,7 +2,7 @@
 
 use super::groups::{ListRow, PathGroup, ReviewArrangement};
 use super::state::{FocusedPane, ListSelection, ScreenEffect, ScreenState};
-use super::worker_messages::{ListedPath, ReviewListing, WorkerRequest};
+use super::worker_messages::{ReviewListing, WorkerRequest};
 
 /// The columns by which a difference moves sideways.
 const SIDEWAYS_COLUMNS: usize = 8;
@@ -149,21 +149,14 @@ impl ScreenState {
 
     /// Marks or unmarks the selected path, or all paths of the selected group, and goes on.
     pub(super) fn mark(&mut self) -> Vec<ScreenEffect> {
-        let meant: Vec<_> = match self.selected_group() {
+        let mut meant = self.selected_places();
+        if self.selected_group().is_some() {
             // What is flagged is decided on by itself.
-            Some(group) => {
-                let items = self.items_of(group).filter(|item| item.flag.is_none());
-                items.map(ListedPath::seen).collect()
-            }
-            None => self
-                .selected_item()
-                .map(ListedPath::seen)
-                .into_iter()
-                .collect(),
-        };
-        if meant.iter().all(|seen| self.marked.contains(seen)) {
-            for seen in &meant {
-                self.marked.remove(seen);
+            meant.retain(|at| self.item(*at).is_some_and(|item| item.flag.is_none()));
+        }
+        if meant.iter().all(|at| self.marked.contains(at)) {
+            for at in &meant {
+                self.marked.remove(at);
             }
         } else {
             self.marked.extend(meant);

@@ -81,9 +81,10 @@ impl ScreenState {
     /// Returns what is meant, and its name.
     fn target_and_name(&self, accepts: bool) -> Option<(ActionTarget, String)> {
         if self.are_marked_meant() {
-            let (paths, concerned) = (self.meant_paths(), self.concerned());
+            let marked = self.marked.iter().filter_map(|at| self.item(*at));
+            let paths: Vec<_> = marked.map(|item| item.path.clone()).collect();
             let number = count(paths.len() as u64, "marked path");
-            let named = match concerned.len() - paths.len().min(concerned.len()) {
+            let named = match self.concerned().len().saturating_sub(paths.len()) {
                 0 => format!("all changes of {number}"),
                 more => format!("all changes of {number} and what is below ({more} more)"),
             };

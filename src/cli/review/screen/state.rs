@@ -104,8 +104,8 @@ pub(super) struct ScreenState {
     pub(super) folds: FoldChoices,
     /// The rows, each with the number of headings that it is below.
     pub(super) rows: Vec<(ListRow, usize)>,
-    /// The marked paths, as they were when they were marked.
-    pub(super) marked: BTreeSet<SeenChange>,
+    /// The places of the marked paths in the listing.
+    pub(super) marked: BTreeSet<usize>,
     /// The places of the marked paths in the order, sorted.
     marked_places: Vec<usize>,
     /// The tags of rows that were seen; empty until they are known.
@@ -121,7 +121,7 @@ pub(super) struct ScreenState {
     /// The columns of the difference that are left out at the left.
     pub(super) sideways: usize,
     pub(super) asked: OpenPrompt,
-    /// True if a key answers what is asked: whoever sits there has seen it.
+    /// True if keys count: whoever sits there has seen the screen, and what is asked.
     pub(super) is_answerable: bool,
     /// The message about the last action.
     pub(super) message: String,
@@ -236,13 +236,9 @@ impl ScreenState {
 
     /// Finds the places of the marked paths in the order of the list.
     pub(super) fn note_marks(&mut self) {
-        let is_marked = |at: &usize| {
-            let item = self.item(*at);
-            item.is_some_and(|item| self.marked.contains(&item.seen()))
-        };
         let order = self.arrangement.order.iter().enumerate();
         let order = order.filter(|_| !self.marked.is_empty());
-        let places = order.filter(|(_, at)| is_marked(at));
+        let places = order.filter(|(_, at)| self.marked.contains(at));
         self.marked_places = places.map(|(place, _)| place).collect();
     }
 
@@ -260,33 +256,43 @@ impl ScreenState {
         self.focus == FocusedPane::List && !self.marked.is_empty()
     }
 
-    /// Returns the paths that a decision is about: the marked ones, those of the selected group, or the selected one.
-    pub(super) fn meant_paths(&self) -> Vec<WorldPath> {
-        if self.are_marked_meant() {
-            return self.marked.iter().map(|seen| seen.path.clone()).collect();
-        }
-        match self.selected_group() {
-            Some(group) => self.items_of(group).map(|item| item.path.clone()).collect(),
-            None => self
-                .selected_item()
-                .map(|item| item.path.clone())
-                .into_iter()
-                .collect(),
+    /// Returns the places in the listing of the paths that the selected row is of.
+    pub(super) fn selected_places(&self) -> Vec<usize> {
+        match (self.selected_group(), self.selected_row()) {
+            (Some(group), _) => self.arrangement.items_of(group).to_vec(),
+            (None, Some(ListRow::Item(at))) => vec![at],
+            (None, _) => Vec::new(),
         }
     }
 
-    /// Returns the listed changes that a decision is about: those of the paths that are meant, and of what is below them.
-    pub(super) fn concerned(&self) -> Vec<SeenChange> {
-        let listing = self.listing.as_ref();
-        let items = listing.map_or(&[][..], |listing| &listing.items).iter();
-        let run = self.selected_group().filter(|_| !self.are_marked_meant());
-        if let Some(group) = run.filter(|group| group.run.is_some()) {
-            return self.items_of(group).map(ListedPath::seen).collect();
+    /// Returns the listed changes that a decision is about: those of the marked paths, else of the selected ones, and of
+    /// what is below them.
+    pub(super) fn concerned(&self) -> Vec<&ListedPath> {
+        let are_marked_meant = self.are_marked_meant();
+        let meant = if are_marked_meant {
+            self.marked.iter().copied().collect()
+        } else {
+            self.selected_places()
+        };
+        let mut is_concerned = vec![false; self.count()];
+        for at in &meant {
+            if let Some(is_concerned) = is_concerned.get_mut(*at) {
+                *is_concerned = true;
+            }
         }
-        let paths = self.meant_paths();
-        let meant = SubtreeSet::of(&paths);
-        let items = items.filter(|item| meant.contains(&item.path));
-        items.map(ListedPath::seen).collect()
+        // A run's changes are its own, wherever they are.
+        let of_run = self
+            .selected_group()
+            .is_some_and(|group| group.run.is_some());
+        let meant = meant.iter().filter(|_| are_marked_meant || !of_run);
+        let meant = meant.filter_map(|at| Some(self.item(*at)?.path.clone()));
+        let meant: Vec<WorldPath> = meant.collect();
+        let meant = SubtreeSet::of(&meant);
+        let items = self.listing.iter().flat_map(|listing| &listing.items);
+        let items = items.zip(is_concerned);
+        // A path that is meant itself need not be searched for.
+        let items = items.filter(|(item, is_meant)| *is_meant || meant.contains(&item.path));
+        items.map(|(item, _)| item).collect()
     }
 
     /// Returns the difference of the selected path, as far as it was read.
