@@ -73,6 +73,12 @@ impl Terminal {
         assert_eq!(written, Ok(text.len()));
     }
 
+    /// Waits until the screen of a review takes keys: from then on it names them.
+    #[track_caller]
+    pub(crate) fn wait_for_keys(&mut self) {
+        self.wait_for("? help");
+    }
+
     /// Presses keys that have something asked, and says yes once that can be answered.
     #[track_caller]
     pub(crate) fn confirms(&mut self, keys: &str) {

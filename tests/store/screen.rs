@@ -37,10 +37,13 @@ fn four_files(store: &Path) {
     }
 }
 
-/// Opens the screen of a home or a store.
+/// Opens the screen of a home or a store, and waits until it takes keys.
+#[track_caller]
 pub(super) fn open(target: &Path, more: &[&str], size: (u16, u16)) -> Terminal {
     let command = [&[binary(), "review", target.to_str().unwrap()], more].concat();
-    Terminal::start(size.0, size.1, &command, &[])
+    let mut person = Terminal::start(size.0, size.1, &command, &[]);
+    person.wait_for_keys();
+    person
 }
 
 /// Presses Esc, and gives the screen time to see that nothing follows.
@@ -427,6 +430,21 @@ fn signals_give_the_terminal_back() {
     person.is_as_before();
 }
 
+/// What was typed before anybody has seen the screen decides nothing.
+#[test]
+fn keys_typed_ahead_decide_nothing() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::prepared(four_files, &[]);
+    run(&home, "echo more >> a");
+    let command = [binary(), "review", home.home().to_str().unwrap()];
+    let mut person = Terminal::start(24, 110, &command, &[]);
+    person.types("q");
+    person.wait_for_keys();
+    person.wait_for("1 path by path");
+    quit(person);
+}
+
 /// ^Z gives the terminal to the shell, and `fg` brings the screen back.
 #[test]
 fn it_is_stopped_and_goes_on() {
@@ -441,6 +459,7 @@ fn it_is_stopped_and_goes_on() {
     person.types(&format!("{} review {at}\r", binary()));
     for stop in ["\u{1a}", "kill"] {
         person.wait_for("+more");
+        person.wait_for_keys();
         assert!(person.is_alternate());
         match stop {
             "kill" => {

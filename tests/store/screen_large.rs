@@ -204,6 +204,7 @@ fn edit_is_recorded_and_taken_back() {
     let env = [("EDITOR", "sed -i s/^3.agent$/3-owner/"), ("VISUAL", "")];
     let mut person = Terminal::start(24, 110, &review, &env);
     person.wait_for("+3 agent");
+    person.wait_for_keys();
     person.types("/f.rs\r");
     person.wait_for(">M /f.rs");
     person.types("e");
@@ -252,6 +253,7 @@ fn edit_in_the_way_of_another_change_is_kept_in_its_draft() {
     let env = [("VISUAL", script.to_str().unwrap()), ("TMPDIR", drafts_dir)];
     let mut person = Terminal::start(24, 110, &[binary(), "review", &target], &env);
     person.wait_for("+one");
+    person.wait_for_keys();
     person.types("e");
     let screen = person.wait_for("type:");
     assert!(
@@ -278,6 +280,7 @@ fn edit_in_the_way_of_another_change_is_kept_in_its_draft() {
     let env = [("VISUAL", "no-such-editor"), ("TMPDIR", drafts_dir)];
     let mut person = Terminal::start(24, 110, &[binary(), "review", &target], &env);
     person.wait_for("+theirs");
+    person.wait_for_keys();
     person.types("e");
     person.wait_for("the editor ended with 127");
     assert_eq!(fs::read_dir(drafts.path()).unwrap().count(), 1);
@@ -309,6 +312,7 @@ fn stopped_editor_goes_on_with_the_screen() {
     person.wait_for("outer>");
     person.types(&format!("{} review {target}\r", binary()));
     person.wait_for("+one");
+    person.wait_for_keys();
     person.types("e");
     person.wait_for("Stopped");
     person.types("fg\r");

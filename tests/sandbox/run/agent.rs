@@ -409,6 +409,7 @@ fn asking_ends_in_a_review_of_the_run() {
     let mut person = agent_at_terminal(&store, "--ask", script);
     person.wait_for("2 paths by path");
     person.wait_for(">A /made");
+    person.wait_for_keys();
     person.types("jr");
     person.wait_for("take back the changes of /mine?");
     person.confirms("");
@@ -452,6 +453,7 @@ fn flagged_path_stays_undecided_when_all_is_accepted() {
     let mut person = agent_at_terminal(&store, "--ask", script);
     person.wait_for("2 paths by path");
     person.wait_for("hooks/pre-commit runs");
+    person.wait_for_keys();
     person.types("b");
     person.wait_for("2 paths by run");
     person.types("ka");

@@ -195,7 +195,11 @@ fn draw_message(state: &ScreenState, area: Rect, buffer: &mut Buffer) -> Option<
     None
 }
 
+/// The last line: keys, once they count.
 fn draw_footer(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
+    if !state.is_answerable {
+        return;
+    }
     if let OpenPrompt::Sure { .. } = state.asked {
         put(
             buffer,

@@ -1,20 +1,27 @@
 //! Keys that nobody can have meant: those that come before whoever sits there has seen what they would answer.
 //!
-//! A question takes keys once it has been on the screen for a while. What a terminal answers to somebody else's query,
-//! what was typed ahead, and a key that is held down, decide nothing. Pure: the time is a value.
+//! The screen takes keys once it has had the terminal for a while, and a question once it has been on the screen for as
+//! long. What a terminal answers to somebody else's query, what was typed ahead, and a key that is held down, decide
+//! nothing. Pure: the time is a value.
 
 use std::time::{Duration, Instant};
 
-/// The time that a question is on the screen before a key answers it.
-const MIN_QUESTION_TIME: Duration = Duration::from_millis(300);
+/// The time that something is on the screen before a key counts.
+const MIN_SEEN_TIME: Duration = Duration::from_millis(300);
 
-/// Which question is on the screen, and since when.
-#[derive(Debug, Default)]
+/// Since when the screen has the terminal, which question is on it, and since when.
+#[derive(Debug)]
 pub(super) struct KeyGuard {
+    begun: Instant,
     drawn: Option<(String, Instant)>,
 }
 
 impl KeyGuard {
+    /// Begins when the screen takes the terminal.
+    pub(super) fn new(begun: Instant) -> KeyGuard {
+        KeyGuard { begun, drawn: None }
+    }
+
     /// Takes note that a frame with this question, or none, is on the screen now.
     pub(super) fn note_drawn(&mut self, question: Option<&str>, now: Instant) {
         match (question, &self.drawn) {
@@ -32,22 +39,28 @@ impl KeyGuard {
         self.is_open(question, now)
     }
 
-    /// Returns whether this question, or none, has been on the screen for long enough.
+    /// Returns whether the screen, and this question if there is one, have been there for long enough.
     pub(super) fn is_open(&self, question: Option<&str>, now: Instant) -> bool {
-        let Some(question) = question else {
-            return true;
+        let is_seen = match (question, &self.drawn) {
+            (None, _) => true,
+            (Some(question), Some((drawn, since))) => {
+                drawn == question && time_until_seen(*since, now).is_zero()
+            }
+            (Some(_), None) => false,
         };
-        let drawn = self.drawn.as_ref().filter(|(drawn, _)| drawn == question);
-        drawn.is_some_and(|(_, since)| now.saturating_duration_since(*since) >= MIN_QUESTION_TIME)
+        is_seen && time_until_seen(self.begun, now).is_zero()
     }
 
-    /// Returns how long it takes until the question on the screen can be answered; nothing where it can, or there is
-    /// none.
+    /// Returns how long it takes until the screen, or the question on it, takes keys; nothing where it does.
     pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
-        let (_, since) = self.drawn.as_ref()?;
-        let left = MIN_QUESTION_TIME.saturating_sub(now.saturating_duration_since(*since));
-        (!left.is_zero()).then_some(left)
+        let since = self.drawn.as_ref().map_or(self.begun, |(_, since)| *since);
+        Some(time_until_seen(since, now)).filter(|left| !left.is_zero())
     }
+}
+
+/// Returns how long it takes until something that is there since then has been seen.
+fn time_until_seen(since: Instant, now: Instant) -> Duration {
+    MIN_SEEN_TIME.saturating_sub(now.saturating_duration_since(since))
 }
 
 #[cfg(test)]
@@ -55,17 +68,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_answered_once_it_has_been_seen() {
+    fn what_was_typed_ahead_decides_nothing() {
         let begin = Instant::now();
         let at = |milliseconds| begin + Duration::from_millis(milliseconds);
-        let mut guard = KeyGuard::default();
+        let mut guard = KeyGuard::new(begin);
+        guard.note_drawn(None, at(10));
+        assert!(!guard.admits(None, at(299)));
+        assert_eq!(guard.time_left(at(200)), Some(Duration::from_millis(100)));
+        assert!(guard.admits(None, at(300)));
+        assert_eq!(guard.time_left(at(300)), None);
+    }
+
+    #[test]
+    fn a_question_is_answered_once_it_has_been_seen() {
+        let begin = Instant::now();
+        let at = |milliseconds| begin + MIN_SEEN_TIME + Duration::from_millis(milliseconds);
+        let mut guard = KeyGuard::new(begin);
         guard.note_drawn(None, at(0));
         assert!(guard.admits(None, at(0)));
         // `ay` at once: the question was not on the screen.
         assert!(!guard.admits(Some("sure?"), at(0)));
         assert!(!guard.is_open(Some("sure?"), at(0)));
         guard.note_drawn(Some("sure?"), at(10));
-        assert_eq!(guard.time_left(at(10)), Some(MIN_QUESTION_TIME));
+        assert_eq!(guard.time_left(at(10)), Some(MIN_SEEN_TIME));
         assert!(!guard.admits(Some("sure?"), at(309)));
         guard.note_drawn(Some("sure?"), at(309));
         assert!(guard.admits(Some("sure?"), at(310)));

@@ -57,9 +57,14 @@ pub(super) fn show(subject: ReviewSubject, title: String, colour: bool) -> Resul
     let work = ReviewWorker::start(subject)?;
     let mut terminal = ScreenTerminal::take(ScreenStyles { colour })?;
     let mut state = ScreenState::new(title);
-    let mut guard = KeyGuard::default();
+    let mut guard = KeyGuard::new(Instant::now());
     loop {
-        state.is_answerable = guard.is_open(state.question(), Instant::now());
+        let is_answerable = guard.is_open(state.question(), Instant::now());
+        if is_answerable && !state.is_answerable {
+            // Nobody had seen what it would answer.
+            terminal.drop_typed();
+        }
+        state.is_answerable = is_answerable;
         match terminal.draw(&mut state) {
             // The terminal is gone.
             Err(error) if error.errno() == Errno::IO => return Ok(ScreenExit::Signal(SIGHUP)),

@@ -7,7 +7,7 @@
 use std::io::{Stdout, Write, stdout};
 use std::mem::ManuallyDrop;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use ratatui::backend::CrosstermBackend;
@@ -30,10 +30,6 @@ use super::keys::Key;
 use super::state::ScreenState;
 use super::style::ScreenStyles;
 use crate::error::{Error, Result};
-
-/// The time for which keys are ignored when the screen takes the terminal, because what had it before may have asked it
-/// something.
-const KEYS_IGNORED_TIME: Duration = Duration::from_millis(300);
 
 /// The terminal's former settings; absent while nothing of it is changed.
 static FORMER_SETTINGS: Mutex<Option<Termios>> = Mutex::new(None);
@@ -91,36 +87,7 @@ impl ScreenTerminal {
         };
         restore_after_panics();
         terminal.enter()?;
-        terminal.drop_input(Instant::now() + KEYS_IGNORED_TIME)?;
         Ok(terminal)
-    }
-
-    /// Drops what is typed until then.
-    fn drop_input(&mut self, until: Instant) -> Result<()> {
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let limit = Timespec::try_from(left).ok();
-            let input = std::io::stdin();
-            let mut fds = [PollFd::new(&input, PollFlags::IN)];
-            match rustix::event::poll(&mut fds, limit.as_ref()) {
-                Ok(0) => return Ok(()),
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(Error::os("poll")(errno)),
-                Ok(_) => {}
-            }
-            let mut bytes = [0; 1024];
-            match rustix::io::read(&input, &mut bytes) {
-                // The terminal is gone, which the next wait says.
-                Ok(0) | Err(Errno::IO) => return Ok(()),
-                // The rest of an answer may come after this.
-                Ok(read) => drop(self.typed.take(bytes.get(..read).unwrap_or_default())),
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(errno) => return Err(Error::os("read")(errno)),
-            }
-            if left.is_zero() {
-                return Ok(());
-            }
-        }
     }
 
     fn enter(&mut self) -> Result<()> {
@@ -199,14 +166,10 @@ impl ScreenTerminal {
         let [_, typed, news] = fds.map(|fd| fd.revents());
         let mut events: Vec<ScreenEvent> = self.signals.pending().filter_map(of_signal).collect();
         if typed.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-            let mut bytes = [0; 1024];
-            match rustix::io::read(&input, &mut bytes) {
+            match self.read_keys() {
                 // The terminal is gone: what SIGHUP says, where it comes.
-                Ok(0) | Err(Errno::IO) => events.push(ScreenEvent::End(SIGHUP)),
-                Ok(read) => {
-                    let keys = self.typed.take(bytes.get(..read).unwrap_or_default());
-                    events.extend(keys.into_iter().map(ScreenEvent::Key));
-                }
+                Err(Errno::IO) => events.push(ScreenEvent::End(SIGHUP)),
+                Ok(keys) => events.extend(keys.into_iter().map(ScreenEvent::Key)),
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(errno) => return Err(Error::os("read")(errno)),
             }
@@ -215,6 +178,27 @@ impl ScreenTerminal {
             events.push(ScreenEvent::WorkerEvents);
         }
         Ok(events)
+    }
+
+    /// Reads what was typed; `EIO` if the terminal is gone.
+    fn read_keys(&mut self) -> std::result::Result<Vec<Key>, Errno> {
+        let mut bytes = [0; 1024];
+        match rustix::io::read(std::io::stdin(), &mut bytes)? {
+            0 => Err(Errno::IO),
+            read => Ok(self.typed.take(bytes.get(..read).unwrap_or_default())),
+        }
+    }
+
+    /// Drops what was typed and is not read yet. The rest of a terminal's answer may come after this, so it is parsed.
+    pub(super) fn drop_typed(&mut self) {
+        let input = std::io::stdin();
+        let mut fds = [PollFd::new(&input, PollFlags::IN)];
+        // Where the terminal is gone, the next wait says so.
+        while matches!(
+            rustix::event::poll(&mut fds, Some(&Timespec::default())),
+            Ok(1)
+        ) && self.read_keys().is_ok()
+        {}
     }
 
     /// Stops this process as ^Z stops a program, until somebody has it go on. Where nobody could, nothing happens.

@@ -169,6 +169,17 @@ fn beside_each_other_or_below_each_other() {
     frame(&mut state, 1, 1);
 }
 
+/// Keys are named once they count.
+#[test]
+fn screen_that_takes_no_keys_yet_names_none() {
+    let mut state = state(&["a"]);
+    state.is_answerable = false;
+    let seen = frame(&mut state, 80, 12);
+    assert!(seen.contains(">M /a") && !seen.contains("help"), "{seen}");
+    state.is_answerable = true;
+    assert!(frame(&mut state, 80, 12).contains("? help"));
+}
+
 #[test]
 fn names_are_cut_where_they_begin_and_wide_ones_count_their_width() {
     let mut state = state(&[
