@@ -419,9 +419,12 @@ impl Lab {
                 .map(|()| "exchange"),
             11 => self.link(&at, &self.fresh(random)).map(|()| "ln"),
             12 if exists => {
+                // Root may enter what others may not.
+                let is_dir = self.dir.path().join(&at).is_dir();
+                let entered = if is_dir { 0o100 } else { 0 };
                 let modes = [0o644, 0o755, 0o600, 0o777, 0o4755];
                 let change = SetAttrs {
-                    mode: Some(*one(random, &modes)),
+                    mode: Some(*one(random, &modes) | entered),
                     ..SetAttrs::default()
                 };
                 self.attr(&at, change).map(|()| "chmod")
