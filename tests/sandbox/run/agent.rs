@@ -382,6 +382,7 @@ fn answers_of_the_terminal_decide_nothing() {
     person.types(answers);
     person.types("ayay");
     person.wait_for("1 path by path");
+    person.wait_for_keys();
     // Late answers have letters in their sequences alone, or come at once.
     person.types(answers);
     person.types("ay");
