@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use super::target::Client;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::closed_nodes::make_usable;
+use crate::operator::unknown_writer::StoreSnapshot;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::{AGENT_RUNS, AGENTS};
 use crate::world::store::place;
@@ -43,6 +44,9 @@ pub struct UnsettledRun {
     pub name: String,
     /// The run's id.
     pub run: String,
+    /// The paths of what an unknown writer changed directly in the store since it began, where no wall kept the run from
+    /// that; the error where it cannot be told.
+    pub unknown: std::result::Result<Vec<WorldPath>, String>,
 }
 
 impl Client {
@@ -116,17 +120,19 @@ impl Client {
             let mut found = Vec::new();
             for file in files {
                 let lent = lent_by(&read_mark(&marks, &file));
-                let gone = rustix::fs::unlinkat(&marks, &file, AtFlags::empty());
-                gone.map_err(Error::os_on("unlinkat", || format!("{file:?}")))?;
                 if let Some((name, run)) = file.rsplit_once('.') {
                     let of_agent =
                         |file: &&String| file.rsplit_once('.').is_some_and(|(n, _)| n == name);
                     let live = live.iter().filter(of_agent);
                     let live: Vec<_> = live.map(|file| read_mark(&marks, file)).collect();
                     self.take_logins_back(name, &lent, &live);
+                    let unknown = self.settle_snapshot(&marks, &file, run);
+                    let unknown = unknown.map_err(|error| error.full_message());
                     let (name, run) = (name.to_owned(), run.to_owned());
-                    found.push(UnsettledRun { name, run });
+                    found.push(UnsettledRun { name, run, unknown });
                 }
+                let gone = rustix::fs::unlinkat(&marks, &file, AtFlags::empty());
+                gone.map_err(Error::os_on("unlinkat", || format!("{file:?}")))?;
             }
             Ok(found)
         })
@@ -134,6 +140,20 @@ impl Client {
 }
 
 impl Client {
+    /// Records what an unknown writer changed since a killed run took a snapshot, if it did. Returns the paths.
+    fn settle_snapshot(&self, marks: &OwnedFd, file: &str, run: &str) -> Result<Vec<WorldPath>> {
+        let snapshot = snapshot_of(file);
+        let read = open_mark(marks, &snapshot, OFlags::RDONLY).ok();
+        // One that is not whole was not finished: nothing had been started.
+        let since = read.and_then(|file| serde_json::from_reader(BufReader::new(file)).ok());
+        let found = match (since, run.parse()) {
+            (Some(since), Ok(run)) => self.record_unknown_writes(&since, run),
+            _ => Ok(Vec::new()),
+        };
+        let _ = rustix::fs::unlinkat(marks, &snapshot, AtFlags::empty());
+        found
+    }
+
     /// Takes logins back from a run of an agent that was killed. `live`: the marks of its other runs.
     fn take_logins_back(&self, name: &str, lent: &[LentLogin], live: &[Vec<u8>]) {
         let (Some(user_home), false) = (std::env::home_dir(), lent.is_empty()) else {
@@ -184,6 +204,19 @@ impl AgentPlace {
             at += rustix::io::pwrite(&self.mark, rest, at as u64).map_err(Error::os("pwrite"))?;
         }
         rustix::fs::fdatasync(&self.mark).map_err(Error::os("fdatasync"))
+    }
+
+    /// Keeps a snapshot of the store beside the run's mark, for whoever comes after a run that is killed.
+    ///
+    /// # Errors
+    /// Errors of `open(2)` and `write(2)`.
+    pub fn keep_snapshot(&self, snapshot: &StoreSnapshot) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let file = open_mark(&self.marks, &snapshot_of(&self.mark_name()), flags)?;
+        let mut out = BufWriter::new(file);
+        let written = serde_json::to_writer(&mut out, snapshot).map_err(std::io::Error::from);
+        let written = written.and_then(|()| out.flush());
+        written.map_err(|error| Error::io("write", &error))
     }
 
     /// Returns the content of the run's mark.
@@ -261,8 +294,22 @@ impl Drop for AgentPlace {
             // Nothing is left of these where somebody has taken them back.
             let _ = self.return_logins(&user_home);
         }
-        let _ = rustix::fs::unlinkat(&self.marks, self.mark_name(), AtFlags::empty());
+        let mark = self.mark_name();
+        for file in [snapshot_of(&mark), mark] {
+            let _ = rustix::fs::unlinkat(&self.marks, file, AtFlags::empty());
+        }
     }
+}
+
+/// Returns the name of the snapshot that lies beside a mark. It is no mark's.
+fn snapshot_of(mark: &str) -> String {
+    format!(".{mark}.files")
+}
+
+fn open_mark(marks: &OwnedFd, file: &str, flags: OFlags) -> Result<File> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(marks, file, flags, Mode::RUSR | Mode::WUSR);
+    opened.map(File::from).map_err(Error::os("openat"))
 }
 
 /// Does something while nobody else makes marks, or looks for those of killed runs: between a mark and its lock it

@@ -60,10 +60,12 @@ mod trash;
 pub mod trial;
 mod umount;
 mod undo;
+mod unknown_writer;
 
 pub use crate::control::MountStatus;
 pub use crate::operator::merge::MergeReport;
 pub use crate::operator::review::Review;
+pub use crate::operator::unknown_writer::StoreSnapshot;
 pub use crate::world::store::forked::{ForkMethod, ForkOrigin};
 pub use crate::world::{PurgeResult, SessionPatterns};
 pub use agent_caches::{caches_of_tool, tools_with_caches};

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, FailureKind, Result};
+use crate::journal::LeftState;
 use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::review::{AcceptReport, AcceptRequest};
 use crate::operator::{merge, undo};
@@ -51,6 +52,11 @@ pub enum ControlRequest {
     },
     /// Record that changes are accepted.
     Accept(AcceptRequest),
+    /// Record which files an unknown writer changed directly in the store.
+    Unknown {
+        /// The states in which they were left.
+        states: Vec<LeftState>,
+    },
     /// Seal the journal, for somebody who is about to read it.
     Seal,
     /// Keep the home mounted for this connection, which stays open, and have a scratch directory for it.

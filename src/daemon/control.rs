@@ -195,6 +195,10 @@ fn answer_request(
             let accepted = operator::review::accept(&shared.world, &request, caller);
             accepted.map_or_else(ControlAnswer::from, ControlAnswer::Accepted)
         }
+        ControlRequest::Unknown { states } => {
+            let noted = shared.world.note_unknown_writes(states);
+            noted.map_or_else(ControlAnswer::from, |()| ControlAnswer::Done)
+        }
         ControlRequest::Purge { entries, versions } => {
             match purge(&entries, &versions, shared, kernel, caller) {
                 Ok(purged) => ControlAnswer::Purged(purged),

@@ -120,6 +120,7 @@ impl Seal {
         text.named("lines").text(&self.lines);
         text.list("digests", &self.digests)?;
         text.list("stamps", &self.stamps)?;
+        text.list("unknown", &self.unknown)?;
         text.prev(self.prev.as_bytes());
         // The check is the hash of what precedes it.
         let check = hex(&Sha256::digest(&text.0));

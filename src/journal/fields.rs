@@ -70,7 +70,7 @@ pub(super) struct ReplacedFields<'a> {
 struct RareFields<'a>(Vec<(&'a [u8], &'a [u8])>);
 
 /// The names of the fields of rare operations.
-const RARE: [&[u8]; 28] = [
+const RARE: [&[u8]; 29] = [
     b"settled",
     b"session",
     b"version",
@@ -99,6 +99,7 @@ const RARE: [&[u8]; 28] = [
     b"error",
     b"digests",
     b"stamps",
+    b"unknown",
 ];
 
 impl<'a> LineFields<'a> {
@@ -389,6 +390,7 @@ impl<'a> LineFields<'a> {
             lines: self.rare.get("lines")?,
             digests: self.rare.or_default("digests")?,
             stamps: self.rare.or_default("stamps")?,
+            unknown: self.rare.or_default("unknown")?,
             prev: text(self.prev)?,
             check: text(self.check)?,
         })

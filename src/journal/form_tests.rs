@@ -381,7 +381,12 @@ proptest! {
         };
         let stamp = |(session, [seq, inode, born, size], [mtime, ctime], n): (Option<String>, [u64; 4], [FileTime; 2], Option<u64>)| LeftState {
             sha256: n.map(|_| "cd".repeat(32)),
-            made: n.is_none(), mapped: n.is_none(), session, seq, ids: [0, inode], born, size, mtime, mode: n.map(|_| 0o755), ctime, n, entries: None,
+            made: n.is_none(), mapped: n.is_none(), session, seq, ids: [0, inode], born, size, mtime, mode: n.map(|_| 0o755), ctime, n, entries: None, by: None,
+        };
+        let by_unknown = |state: LeftState| {
+            let (during, gone) = ("0123456789ab".parse().unwrap(), state.made);
+            let file = WorldPath::parse(b"/dir/file").unwrap();
+            LeftState { by: Some(Box::new(UnknownWriter { during, file, gone })), ..state }
         };
         let seal = Seal {
             v: SCHEMA,
@@ -391,6 +396,7 @@ proptest! {
             from: seq,
             lines,
             digests: digests.into_iter().map(digest).collect(),
+            unknown: stamps.iter().cloned().map(stamp).map(by_unknown).collect(),
             stamps: stamps.into_iter().map(stamp).collect(),
             prev: "0".repeat(16),
             check: String::new(),

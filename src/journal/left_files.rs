@@ -505,6 +505,7 @@ fn stamp(seq: u64, ids: InodeNumbers, meta: &Meta) -> LeftState {
         sha256: None,
         n: None,
         entries: None,
+        by: None,
     }
 }
 

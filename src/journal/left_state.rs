@@ -1,12 +1,15 @@
 //! The states in which the home left files: by them a reader finds what somebody else changed since.
 //!
 //! Owns the form of a stamp in a seal. A stamp is taken when a file is closed, waits in memory for the next seal, and
-//! is compared for equality only: the order of changes is that of the records.
+//! is compared for equality only: the order of changes is that of the records. The states that an unknown writer left
+//! have the same form, in a list of their own.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::InodeNumbers;
 use super::stamp::FileTime;
+use crate::name::WorldPath;
+use trumanfs_types::origin::RunId;
 
 /// A stamp: the state that a file was left in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +48,21 @@ pub struct LeftState {
     /// Of a git index, the SHA-256 (hex) of its entries. Such a stamp follows no record: `seq` is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<String>,
+    /// Of a state that the home did not leave: the unknown writer who did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Box<UnknownWriter>>,
+}
+
+/// Somebody who changed a file directly in the store while a run worked there that no wall kept from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnknownWriter {
+    /// The run.
+    pub during: RunId,
+    /// The path of the file when the change was found.
+    pub file: WorldPath,
+    /// True if nothing was there any more. The state means nothing then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
 }
 
 impl LeftState {

@@ -41,7 +41,7 @@ pub use former::{FormerAttrs, KeepMethod, ReplacedFile, VersionRef};
 pub use hash::ChainLink;
 pub use header::RecordHeader;
 pub use ids::InodeNumbers;
-pub use left_state::LeftState;
+pub use left_state::{LeftState, UnknownWriter};
 pub use lenient::{JournalLine, LenientReader, ParsedLine};
 pub use op::{MERGE, Op, WORDS};
 pub use read::{JournalReader, JournalTail, seq_at, tail, tail_of_damaged};

@@ -24,8 +24,9 @@ use crate::error::{Error, Result};
 /// The number of bytes read at once.
 const BLOCK: u64 = 256 * 1024;
 
-/// Seals with stamps: only these are parsed for them.
+/// Seals with stamps, or with states that an unknown writer left: only these are parsed for them.
 static STAMPS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"stamps\":"));
+static UNKNOWN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"unknown\":"));
 
 /// A reader of records from the last to the first. Lines appended meanwhile are not seen.
 #[derive(Debug)]
@@ -149,12 +150,12 @@ impl ReverseReader {
         let end = self.buffer.len().saturating_sub(1);
         let line = self.buffer.get(from..end).unwrap_or_default();
         if let Some(stamps) = &mut self.stamps
-            && STAMPS.find(line).is_some()
+            && (STAMPS.find(line).is_some() || UNKNOWN.find(line).is_some())
         {
             let seal = Seal::parse(line).map_err(|error| {
                 Error::Damaged(format!("journal, at byte {at}: not a seal: {error}"))
             })?;
-            stamps.splice(0..0, seal.stamps);
+            stamps.splice(0..0, seal.stamps.into_iter().chain(seal.unknown));
         }
         if self.checks {
             if self.expected.is_none() {

@@ -44,6 +44,9 @@ pub struct Seal {
     /// The states in which files were left since the seal before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stamps: Vec<LeftState>,
+    /// The states in which an unknown writer left files, as found since the seal before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<LeftState>,
     /// The link to the line before, as in a record.
     pub prev: String,
     /// The SHA-256 (hex) of this line up to the comma before this field.
@@ -188,6 +191,9 @@ pub(super) struct SealQueue {
     pub(super) unsealed: Option<UnsealedLines>,
     pub(super) digests: Vec<ContentDigest>,
     pub(super) stamps: Vec<LeftState>,
+    pub(super) unknown: Vec<LeftState>,
+    /// True if such states were recorded in this session.
+    pub(super) has_unknown: bool,
 }
 
 /// A verifier of seals, which hashes the lines since the last seal.

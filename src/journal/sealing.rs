@@ -11,6 +11,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use super::hash::{ChainLink, now};
+use super::left_state::LeftState;
 use super::record::SEALED;
 use super::reserve::LinePriority;
 use super::seal::{ContentDigest, Seal, UnsealedLines, WORD};
@@ -79,8 +80,10 @@ impl Journal {
         let some = sealing.digests.len().min(DIGESTS);
         sealing.stamps.append(&mut self.left.lock().take());
         let left = sealing.stamps.len().min(STAMPS);
+        let unknown = sealing.unknown.len().min(STAMPS);
         let mut state = self.state.lock();
-        if some == 0 && left == 0 && unsealed.from > state.seq && !in_any_case {
+        let has_more = some + left + unknown > 0;
+        if !has_more && unsealed.from > state.seq && !in_any_case {
             return Ok(false);
         }
         unsealed.hash_up_to(state.length)?;
@@ -93,6 +96,7 @@ impl Journal {
             lines: text(&unsealed.lines()),
             digests: sealing.digests.get(..some).unwrap_or_default().to_vec(),
             stamps: sealing.stamps.get(..left).unwrap_or_default().to_vec(),
+            unknown: sealing.unknown.get(..unknown).unwrap_or_default().to_vec(),
             prev: state.prev.to_string(),
             check: String::new(),
         };
@@ -108,6 +112,7 @@ impl Journal {
         unsealed.restart_after(state.seq, &state.line);
         sealing.digests.drain(..some);
         sealing.stamps.drain(..left);
+        sealing.unknown.drain(..unknown);
         Ok(true)
     }
 
@@ -134,6 +139,34 @@ impl Journal {
             self.wake();
         }
         waiting
+    }
+
+    /// Records which files an unknown writer changed, in a seal that is written at once. `seq` of each state becomes that
+    /// of the last record.
+    ///
+    /// # Errors
+    /// As [`Journal::seal`]; what is not recorded then is recorded with the next seal. [`Error::Refused`] for a journal of
+    /// a schema without seals.
+    pub fn note_unknown_writes(&self, states: Vec<LeftState>) -> Result<()> {
+        if self.v < SEALED {
+            return Err(Error::refused(
+                "the store's journal is of an old release and has no seals",
+                "Unmount the store: the next session begins a new one.",
+            ));
+        }
+        let seq = self.state.lock().seq;
+        let states = states.into_iter().map(|state| LeftState { seq, ..state });
+        {
+            let mut sealing = self.sealing.lock();
+            sealing.unknown.extend(states);
+            sealing.has_unknown = true;
+        }
+        self.seal().map(drop)
+    }
+
+    /// Returns whether [`Journal::note_unknown_writes`] was called: the session tells something then, also without a record.
+    pub fn has_unknown_writes(&self) -> bool {
+        self.sealing.lock().has_unknown
     }
 
     /// Starts a thread that seals regularly, as long as this journal lives, and has records written out a second

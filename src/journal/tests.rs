@@ -593,6 +593,7 @@ fn stamp(n: u64) -> LeftState {
         sha256: n.is_multiple_of(2).then(|| "ab".repeat(32)),
         n: n.is_multiple_of(2).then_some(n),
         entries: None,
+        by: None,
     }
 }
 

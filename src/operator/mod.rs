@@ -31,6 +31,7 @@ pub mod text;
 pub mod trash;
 mod trash_size;
 pub mod undo;
+pub mod unknown_writer;
 pub mod usage;
 mod version_sums;
 pub mod versions;

@@ -78,6 +78,7 @@ impl World {
             ctime: (meta.ctime.sec, meta.ctime.nsec),
             made: false,
             mapped: false,
+            by: None,
             sha256: None,
             n: None,
             entries: Some(entries),

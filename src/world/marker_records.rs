@@ -3,7 +3,7 @@
 
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::{Op, PendingRecord, Run, RunId};
+use crate::journal::{LeftState, Op, PendingRecord, Run, RunId};
 use crate::name::EscapedBytes;
 
 impl World {
@@ -75,6 +75,14 @@ impl World {
             name: name.to_owned(),
         };
         self.journal.note(op, Some(&self.author(caller)))
+    }
+
+    /// Records which files an unknown writer changed directly in the store.
+    ///
+    /// # Errors
+    /// As [`Journal::note_unknown_writes`](crate::journal::Journal::note_unknown_writes).
+    pub fn note_unknown_writes(&self, states: Vec<LeftState>) -> Result<()> {
+        self.journal.note_unknown_writes(states)
     }
 
     /// Records that an operator accepts changes ([`Op::Accept`]), and returns the number of the record.

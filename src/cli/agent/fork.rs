@@ -6,10 +6,12 @@ use super::super::escaping::print_error;
 use super::super::output::{count, quote, warn};
 use super::MAX_LISTED_PATHS;
 use super::args::{AgentArgs, NetworkChoice};
-use crate::client::{AgentDirectory, HeldFor, PinnedDir, trial};
+use crate::client::{AgentDirectory, AgentPlace, HeldFor, PinnedDir, StoreSnapshot, trial};
 use crate::error::{Error, Result};
 use crate::exec::program::sandbox::{BackendChoice, Launcher, has_file_rules, probe};
 use crate::exec::program::{AgentRun, ProgramHome};
+use crate::name::WorldPath;
+use crate::world::RunId;
 
 /// Checks what an agent without namespaces can have.
 ///
@@ -133,18 +135,6 @@ pub(super) fn settle_fork(programs: &ProgramHome, run: &AgentRun, has_run: bool)
     for note in &report.notes {
         warn(false, note);
     }
-    if programs.is_in_place() && !report.changed_meanwhile.is_empty() {
-        let paths = report.changed_meanwhile.iter().take(MAX_LISTED_PATHS);
-        let paths: Vec<String> = paths.map(ToString::to_string).collect();
-        let number = count(report.changed_meanwhile.len() as u64, "file");
-        let paths = paths.join(", ");
-        warn(
-            false,
-            &format!(
-                "{number} of the project changed meanwhile, by an unknown writer, which may be the agent: {paths}"
-            ),
-        );
-    }
     if let Some(why) = &report.failed {
         let target = quote(programs.client().path().as_os_str().as_bytes());
         let fork = quote(fork.path().as_os_str().as_bytes());
@@ -155,6 +145,66 @@ pub(super) fn settle_fork(programs: &ProgramHome, run: &AgentRun, has_run: bool)
             ),
         );
     }
+}
+
+/// Takes a snapshot of the project, where no wall keeps the agent from it, and keeps it for the next run, should this one
+/// be killed.
+///
+/// # Errors
+/// Those of reading the project, and of writing beside the run's mark.
+pub(super) fn take_snapshot(
+    programs: &ProgramHome,
+    place: &AgentPlace,
+) -> Result<Option<StoreSnapshot>> {
+    if !programs.is_in_place() {
+        return Ok(None);
+    }
+    let snapshot = programs.client().snapshot()?;
+    place.keep_snapshot(&snapshot)?;
+    Ok(Some(snapshot))
+}
+
+/// Records and names what an unknown writer has changed in the project since a snapshot.
+pub(super) fn record_unknown_writes(
+    programs: &ProgramHome,
+    since: Option<&StoreSnapshot>,
+    run: RunId,
+) {
+    let Some(since) = since else { return };
+    let found = programs.client().record_unknown_writes(since, run);
+    say_unknown_writes(found.map_err(|error| error.full_message()));
+}
+
+/// Names what an unknown writer has changed in the project.
+pub(super) fn say_unknown_writes(found: std::result::Result<Vec<WorldPath>, String>) {
+    let found = match found {
+        Ok(found) if found.is_empty() => return,
+        Ok(found) => found,
+        Err(why) => {
+            return warn(
+                false,
+                &format!(
+                    "what was changed directly in the project is not known, nor recorded: {why}"
+                ),
+            );
+        }
+    };
+    let paths = found.iter().take(MAX_LISTED_PATHS);
+    let mut paths: Vec<String> = paths.map(ToString::to_string).collect();
+    if let Some(more) = found
+        .len()
+        .checked_sub(paths.len())
+        .filter(|more| *more > 0)
+    {
+        paths.push(format!("and {more} more"));
+    }
+    let (number, paths) = (count(found.len() as u64, "file"), paths.join(", "));
+    warn(
+        false,
+        &format!(
+            "{number} of the project changed meanwhile, by an unknown writer, which may be the agent: {paths}\n an undo of earlier runs, and a merge, will not take that for yours: it is a conflict there"
+        ),
+    );
 }
 
 /// After an agent that could not be started: prints the options with which one would start here, where this machine allows

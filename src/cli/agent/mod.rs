@@ -29,7 +29,10 @@ use std::sync::Arc;
 use rustix::termios::{QueueSelector, tcflush};
 
 use args::{AgentArgs, environment, say_of_credentials};
-use fork::{open_home, print_way_to_start, settle_fork};
+use fork::{
+    open_home, print_way_to_start, record_unknown_writes, say_unknown_writes, settle_fork,
+    take_snapshot,
+};
 use roots::{AgentHomes, AgentRoot, add_further_roots};
 use secrets::AgentSecrets;
 use watch::{AgentNetwork, unlisted_hosts};
@@ -240,7 +243,9 @@ fn run_to_end(
 ) -> Result<ExitCode> {
     let agent_run = agent.to_run();
     let run = place.run().to_string();
+    let snapshot = take_snapshot(programs, &place)?;
     let outcome = run_in_home(programs, agent, interrupt);
+    record_unknown_writes(programs, snapshot.as_ref(), place.run());
     watch.iter().for_each(|watch| watch.end());
     own_files::return_login(args, &AgentHomes::open(programs), &place);
     place.hide_instructions(&profile.instructions);
@@ -433,6 +438,7 @@ fn say_before_start(programs: &ProgramHome, choice: Option<BackendChoice>) -> Re
                 unsettled.name, unsettled.run
             ),
         );
+        say_unknown_writes(unsettled.unknown);
         let changed = changed_stores(programs, &unsettled.run);
         print_summaries(&changed, &unsettled.run, RunDecision::Stays);
     }

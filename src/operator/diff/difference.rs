@@ -254,9 +254,19 @@ pub(super) fn bytes(tree: &PastTree<'_>, side: Option<DiffSide>) -> Result<Optio
 pub(super) fn unknown_content(tree: &PastTree<'_>, side: DiffSide) -> Option<String> {
     let is_changed = side.kind == "file" && tree.is_changed_outside(side.node);
     match is_changed.then(|| tree.content(side.node))? {
-        Err(Error::Missing { what, .. } | Error::Damaged(what)) => Some(what),
-        Ok(content) => Some(content.missing_part()?.to_string()),
+        Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
+            Some(name_writer(tree, side, what))
+        }
+        Ok(content) => Some(name_writer(tree, side, content.missing_part()?.to_string())),
         Err(_) => None,
+    }
+}
+
+/// Adds to the reason why a content is unknown that an unknown writer changed the file since.
+fn name_writer(tree: &PastTree<'_>, side: DiffSide, why: String) -> String {
+    match tree.unknown_writer(side.node) {
+        Some(who) => format!("{why} (by {who})"),
+        None => why,
     }
 }
 
@@ -290,7 +300,7 @@ impl InnerDifference {
             Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok(InnerDifference {
                 content: true,
                 xattrs: false,
-                unknown: Some(what),
+                unknown: Some(name_writer(before.0, before.1, what)),
             }),
             Err(error) if error.is_denial() => Ok(InnerDifference {
                 content: true,

@@ -64,10 +64,6 @@ pub struct MergeReport {
     pub run: Option<RunId>,
     /// The paths that are not as the fork has them, with reasons.
     pub notes: Vec<String>,
-    /// For a run that worked in the fork: the files of the origin that were made or changed while it worked, without a
-    /// record.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub changed_meanwhile: Vec<WorldPath>,
     /// The error that stopped it half-way.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failed: Option<String>,
@@ -108,7 +104,6 @@ pub fn perform(
             Some(_) => Vec::new(),
             None => planned.removed.iter().map(stays_in_words).collect(),
         },
-        changed_meanwhile: std::mem::take(&mut planned.changed_meanwhile),
         ..MergeReport::default()
     };
     if !report.stopped {
@@ -144,7 +139,6 @@ struct PlannedMerge<'a> {
     plan: MergePlan,
     /// The paths that were removed in the fork outside its home.
     removed: Vec<UnrecordedRemoval>,
-    changed_meanwhile: Vec<WorldPath>,
 }
 
 /// Compares both stores, and plans the requested part.
@@ -172,10 +166,6 @@ fn plan_of<'a>(
     };
     edits.retain(|edit| is_below(&edit.path));
     removed.retain(|removed| is_below(&removed.at));
-    let changed_meanwhile = match (&origin, &request.run) {
-        (Some(origin), Some(_)) => origin.changed_since()?,
-        _ => Vec::new(),
-    };
     let force = request.choice == OnConflict::Force;
     let unrecorded = UnrecordedChanges {
         origin: origin.as_ref(),
@@ -189,7 +179,6 @@ fn plan_of<'a>(
         ours,
         plan,
         removed,
-        changed_meanwhile,
     })
 }
 

@@ -11,7 +11,7 @@ use super::contents::{ContentOutcome, decide_content};
 use super::earlier_contents::DoubtfulContent;
 use super::origin_tree::OriginTree;
 use super::steps::{
-    FileFingerprint, FillContent, FillStep, MergeConflict, MergePlan, ResolvableConflict,
+    FileFingerprint, FillContent, FillStep, MergeConflict, MergePlan, NameStep, ResolvableConflict,
     path_after_moves,
 };
 use super::unrecorded::{EditBase, OriginAtFork, UnrecordedChanges, UnrecordedEdit};
@@ -128,10 +128,18 @@ impl MergePlanner<'_, '_, '_, '_> {
         theirs: Option<NodeId>,
         are_files: bool,
     ) {
+        // Of a path that the merge moves, its writer is known by the former one.
+        let moved = self.plan.names.iter().find_map(|(to, step)| match step {
+            NameStep::Move(from) if to == path => Some(from),
+            _ => None,
+        });
+        let origin = self.origin;
+        let who = origin.and_then(|origin| origin.unknown_writer(moved.unwrap_or(path)));
+        let who = who.map_or(String::new(), |who| format!(" (here by {who})"));
         self.plan.clashes.push(ResolvableConflict {
             conflict: MergeConflict {
                 path: path.clone(),
-                what: what.to_owned(),
+                what: format!("{what}{who}"),
                 beside: None,
             },
             theirs,
@@ -262,6 +270,10 @@ impl MergePlanner<'_, '_, '_, '_> {
             ContentOutcome::Theirs => {
                 self.add_fill_step(at, FillStep::Content(FillContent::Theirs(is)))
             }
+            // Its lines are not to be taken for the owner's.
+            ContentOutcome::Text(_) if self.has_unknown_writer(here) => {
+                self.add_conflict(at, "was changed on both sides", Some(is), true);
+            }
             ContentOutcome::Text(text) => {
                 self.add_fill_step(at, FillStep::Content(FillContent::Text(text)))
             }
@@ -276,6 +288,13 @@ impl MergePlanner<'_, '_, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether an unknown writer has changed or made a file of the origin since the fork was made.
+    fn has_unknown_writer(&self, here: NodeId) -> bool {
+        let path = self.ours.tree.disk().path(here);
+        let origin = self.origin.zip(path);
+        origin.is_some_and(|(origin, path)| origin.unknown_writer(&path).is_some())
     }
 
     fn plan_target(

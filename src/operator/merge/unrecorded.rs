@@ -6,6 +6,8 @@
 //! file that, by the same mark, has not changed since the fork was begun: that file is the base. An edit of any other
 //! file is a conflict. Files removed outside the home are reported, and stay in the origin.
 
+use std::collections::HashMap;
+
 use rustix::fs::FileType;
 
 use super::contents::{TreeNode, is_same};
@@ -13,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::journal::FileTime;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::{NodeId, Past, PastTree, ROOT};
+use crate::operator::past::{NodeId, Past, PastTree, ROOT, UnknownWriterOf};
 use crate::operator::point::{Operation, Point};
 use crate::world::store::forked::ForkOrigin;
 use crate::world::store::layout::{STATE, TRASH};
@@ -80,6 +82,8 @@ pub(super) struct OriginAtFork<'a> {
     done: FileTime,
     /// The time from which on changes may have records that have not been read.
     until: FileTime,
+    /// The present paths at which an unknown writer has changed, made or removed something since.
+    unknown: HashMap<WorldPath, UnknownWriterOf>,
 }
 
 impl<'a> OriginAtFork<'a> {
@@ -104,12 +108,38 @@ impl<'a> OriginAtFork<'a> {
         let mut past = Past::now(store)?;
         past.back_to(&Point::After(point))?;
         let then = past.into_tree();
+        let disk = then.disk();
+        let mut unknown = HashMap::new();
+        for (node, who) in then.unknown_writes() {
+            unknown.extend(disk.path(node).map(|path| (path, who)));
+        }
+        for ((dir, name), who) in then.unknown_removals() {
+            let path = disk.path(dir).and_then(|mut path| {
+                disk.push(&mut path, name)?;
+                Some(path)
+            });
+            unknown.extend(path.map(|path| (path, who)));
+        }
         Ok(Some(OriginAtFork {
             then,
             began,
             done,
             until,
+            unknown,
         }))
+    }
+
+    /// Returns the unknown writer who has changed, made or removed what is at a present path of the origin, or a directory
+    /// above it, since the fork was made.
+    pub(super) fn unknown_writer(&self, path: &WorldPath) -> Option<UnknownWriterOf> {
+        let mut at = Some(path.clone());
+        while let Some(path) = at {
+            if let Some(who) = self.unknown.get(&path) {
+                return Some(*who);
+            }
+            at = path.parent();
+        }
+        None
     }
 
     /// Returns the origin's side of a path of the fork as it was made.
@@ -148,34 +178,6 @@ impl<'a> OriginAtFork<'a> {
     /// Returns the path that a node of the origin had when the fork was made.
     pub(super) fn path_at_fork(&self, then: NodeId) -> Option<WorldPath> {
         self.then.path(then)
-    }
-
-    /// Returns the files of the origin that were made or changed since the fork was begun, and before its records were read.
-    ///
-    /// # Errors
-    /// Those of reading the disk.
-    pub(super) fn changed_since(&self) -> Result<Vec<WorldPath>> {
-        let disk = self.then.disk();
-        let now = PastTree::now(disk.clone());
-        let mut found = Vec::new();
-        let mut waiting = vec![(ROOT, WorldPath::root())];
-        while let Some((dir, path)) = waiting.pop() {
-            for (name, node) in now.children(dir)? {
-                if path.is_root() && (*name == *TRASH || *name == *STATE) {
-                    continue;
-                }
-                let inner = path.join(Name::new(&name)?);
-                match disk.stat(node) {
-                    Err(Error::NotFound) => {}
-                    Err(error) => return Err(error),
-                    Ok(meta) if meta.is_dir() => waiting.push((node, inner)),
-                    Ok(meta) if is_since(meta.ctime, self.began) => found.push(inner),
-                    Ok(_) => {}
-                }
-            }
-        }
-        found.sort();
-        Ok(found)
     }
 
     /// Returns the kind of a node of the origin when the fork was made.

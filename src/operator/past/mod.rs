@@ -37,6 +37,7 @@ pub use tree::layer;
 pub use tree::layered_content::LayeredContent;
 pub use tree::missing_part::MissingPart;
 pub use tree::past_tree::{FullAttributes, NodeAttributes, PastTree};
+pub use tree::unknown_writes::UnknownWriterOf;
 
 use super::Store;
 use super::point::Point;
@@ -209,7 +210,7 @@ impl<'a> Past<'a> {
     ) -> Result<Option<(Arc<str>, Record)>> {
         let next = match (self.ahead.pop_front(), &self.path_filter) {
             (Some(next), _) => {
-                self.tree.note_stamps(next.stamps);
+                self.note_stamps(next.stamps)?;
                 Some(next.record?)
             }
             (None, None) => self.records.next_record()?,
@@ -218,7 +219,8 @@ impl<'a> Past<'a> {
                 path_filter.has(session, header.seq) || !wanted(session, header.seq)
             })?,
         };
-        self.tree.note_stamps(self.records.take_stamps());
+        let stamps = self.records.take_stamps();
+        self.note_stamps(stamps)?;
         match next {
             Some((session, record)) if wanted(&session, record.seq) => {
                 if self.trusted.as_ref() != Some(&session) {
@@ -238,6 +240,20 @@ impl<'a> Past<'a> {
                 Ok(None)
             }
         }
+    }
+
+    /// Notes the stamps met on the way, and the states that an unknown writer left. The latter are of no use where records
+    /// are skipped: only one path may be looked up then.
+    fn note_stamps(&mut self, stamps: Vec<(Arc<str>, LeftState)>) -> Result<()> {
+        let (unknown, stamps): (Vec<_>, Vec<_>) = stamps
+            .into_iter()
+            .partition(|(_, state)| state.by.is_some());
+        self.tree.note_stamps(stamps);
+        if unknown.is_empty() || self.path_filter.is_some() {
+            return Ok(());
+        }
+        let unknown = unknown.into_iter().rev().map(|(_, state)| state);
+        self.tree.note_unknown_writes(unknown)
     }
 
     /// Gives a record of a change in a file the path that the file had after it. The record has the path that it was

@@ -9,7 +9,7 @@ use super::later_changes::{HunkState, LaterChanges};
 use crate::error::{Error, Result};
 use crate::journal::InodeNumbers;
 use crate::name::WorldPath;
-use crate::operator::past::RecordId;
+use crate::operator::past::{RecordId, UnknownWriterOf};
 use crate::operator::point::Operation;
 use crate::operator::text::{COMPARE_LIMIT, Hunk, LineSign, TextComparison, merge};
 use crate::operator::undo::{ConflictCause, UndoConflict};
@@ -46,6 +46,8 @@ pub struct PathHunks {
     pub(super) by: Option<RecordId>,
     /// The record after which somebody outside the home changed the file, between the changes that are to be reviewed.
     pub(super) outside: Option<RecordId>,
+    /// The unknown writer who changed the file after what is to be reviewed.
+    pub(super) unknown: Option<UnknownWriterOf>,
 }
 
 /// Finds out the state of each hunk; `None` where that takes too long.
@@ -236,6 +238,9 @@ impl PathHunks {
         let is_in_the_way = |hunk: &&&ReviewHunk| hunk.state == HunkState::Overtaken;
         let in_the_way = chosen.iter().filter(is_in_the_way);
         let conflicts: Vec<_> = in_the_way.map(|hunk| self.conflict_at(hunk)).collect();
+        if self.now.is_some() && self.unknown.is_some() {
+            return Err(chosen.iter().map(|hunk| self.conflict_at(hunk)).collect());
+        }
         let Some(now) = &self.now else {
             return if conflicts.is_empty() {
                 Ok((after, theirs))
@@ -268,6 +273,9 @@ impl PathHunks {
         };
         if let Some(after) = &self.outside {
             conflict.name_outsider(after);
+        }
+        if let Some(who) = self.unknown {
+            conflict.name_unknown_writer(who, self.by.is_some());
         }
         (conflict, self.by.clone())
     }
@@ -310,6 +318,7 @@ mod tests {
             last: None,
             by: None,
             outside: None,
+            unknown: None,
         }
     }
 

@@ -11,13 +11,15 @@ use super::scope_index::ScopeRecord;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::diff::{DiffSide, NodeBytes, PathDifference, TextPair};
-use crate::operator::past::{NodeId, Past, PastTree, RecordId};
+use crate::operator::past::{NodeId, Past, PastTree, RecordId, UnknownWriterOf};
 use crate::operator::point::Point;
 use crate::operator::text::TextComparison;
 
 const TAKES_LONG: &str = "takes longer than two seconds to compare line by line";
 
 const OUTSIDE: &str = "was changed outside the home later, and what the run left was not kept";
+/// As [`OUTSIDE`], where it is recorded that it was no owner's change.
+const UNKNOWN: &str = "was changed later by an unknown writer, while a run worked in the project's place, and what the run left was not kept";
 
 /// The contents of a path at the points that matter.
 struct PathContents {
@@ -27,6 +29,8 @@ struct PathContents {
     between: Option<RecordId>,
     /// The record that somebody outside the home changed it after, between the first two points.
     outside: Option<RecordId>,
+    /// The unknown writer who changed it after the second point.
+    unknown: Option<UnknownWriterOf>,
 }
 
 impl PathContents {
@@ -36,6 +40,7 @@ impl PathContents {
             now: None,
             between: None,
             outside: None,
+            unknown: None,
         }
     }
 }
@@ -55,17 +60,20 @@ impl Review<'_> {
         let mut whole = no_hunks_reason(&change);
         // Somebody outside the home put it there, beside the file that the run left.
         let [was, is] = nodes;
-        let is_alien = is.is_some_and(|is| was != Some(is) && self.touching(is).is_empty());
-        if is_alien && by.is_none() {
-            whole = whole.or(Some(OUTSIDE));
-        }
         let earlier = diff.trees().0;
         let mut both = nodes.into_iter().flatten();
-        let outside = both.any(|node| earlier.is_changed_outside(node));
+        let unknown = both.any(|node| earlier.unknown_writer(node).is_some());
+        let lost = if unknown { UNKNOWN } else { OUTSIDE };
+        let is_alien = is.is_some_and(|is| was != Some(is) && self.touching(is).is_empty());
+        if is_alien && by.is_none() {
+            whole = whole.or(Some(lost));
+        }
+        let mut both = nodes.into_iter().flatten();
+        let outside = unknown || both.any(|node| earlier.is_changed_outside(node));
         let contents = match (by.is_some() || outside) && whole.is_none() {
             true => match self.contents(number, &change) {
                 Err(Error::Missing { .. }) if outside => {
-                    whole = Some(OUTSIDE);
+                    whole = Some(lost);
                     PathContents::of(TextPair::Binary)
                 }
                 contents => contents?,
@@ -107,6 +115,7 @@ impl Review<'_> {
                 .map(|record| self.seen.operation(record)),
             by: contents.between.or(by),
             outside: contents.outside,
+            unknown: contents.unknown,
             path: change.path,
         };
         lines.accept(self.seen.accepted_hunks(&lines.path));
@@ -148,6 +157,7 @@ impl Review<'_> {
             past.compare_with_home(&path, &end)?;
         }
         let later = content(past.tree(), meant)?;
+        let unknown = meant.and_then(|meant| past.tree().unknown_writer(meant));
         let since = meant.and_then(|meant| past.tree().outside_after(meant).cloned());
         let mut between = None;
         past.back_noting(&Point::After(start), |session, record, effect| {
@@ -179,6 +189,7 @@ impl Review<'_> {
                 return Ok(PathContents {
                     between,
                     outside,
+                    unknown,
                     ..PathContents::of(TextPair::Binary)
                 });
             }
@@ -190,6 +201,7 @@ impl Review<'_> {
             now: (!is_same).then_some(now),
             between,
             outside,
+            unknown,
         })
     }
 }

@@ -128,6 +128,7 @@ impl UndoPlanner<'_, '_> {
         let by = place.and_then(|place| self.conflicting_record(place));
         let name = self.name_of(successor);
         self.conflict(record, name, "was replaced later", by, can_be_forced);
+        self.name_unknown_writer(successor);
         Ok(())
     }
 

@@ -161,6 +161,7 @@ impl UndoPlanner<'_, '_> {
         if is_outside {
             self.name_outsider(&after);
         }
+        self.name_unknown_writer(from);
         self.merged.remove(&node);
         self.target.difference_mut(node).content = None;
         if self.choice == OnConflict::KeepBoth {
@@ -179,7 +180,8 @@ impl UndoPlanner<'_, '_> {
         known.later = earlier.later;
     }
 
-    /// Merges what was left by a record and what is there now with what the record found, and gives that to a node.
+    /// Merges what was left by a record and what is there now with what the record found, and gives that to a node; not
+    /// where an unknown writer has changed it since, whose lines are not to be taken for the owner's.
     fn merge_from(
         &mut self,
         left: (NodeId, &TopLayer),
@@ -188,6 +190,13 @@ impl UndoPlanner<'_, '_> {
         to: NodeId,
         record: SessionRecord<'_>,
     ) -> Result<bool> {
+        let tree = self.past.tree();
+        if [left.0, now.0]
+            .iter()
+            .any(|node| tree.unknown_writer(*node).is_some())
+        {
+            return Ok(false);
+        }
         let texts = (self.text(found.0, found.1)?, self.text(left.0, left.1)?);
         let ((Some(found), Some(left)), Some(now)) = (texts, self.text(now.0, now.1)?) else {
             return Ok(false);

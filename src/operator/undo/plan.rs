@@ -146,6 +146,14 @@ impl UndoPlanner<'_, '_> {
                 .file(path)
                 .is_none_or(|role| role == GitFile::Other)
         {
+            if let Some(who) = self.past.tree().unknown_remover_of(path)? {
+                let what = "was removed or moved later";
+                self.conflict((session, record), path.to_string(), what, None, true);
+                self.name_unknown(Some(who));
+                if self.choice == OnConflict::Stop {
+                    return Ok(());
+                }
+            }
             self.notes.push(format!(
                 "operation {session}:{}: {path} is not in the store: no record names its removal",
                 record.seq
@@ -240,6 +248,7 @@ impl UndoPlanner<'_, '_> {
         {
             let after = (record.0.clone(), record.1.seq);
             self.conflict_outside(record, self.name_of(node), "was changed later", &after);
+            self.name_unknown_writer(node);
             if self.choice == OnConflict::KeepBoth {
                 return Ok(true);
             }
@@ -283,6 +292,7 @@ impl UndoPlanner<'_, '_> {
         }
         let after = (record.0.clone(), record.1.seq);
         self.conflict_outside(record, self.name_of(node), "was written to later", &after);
+        self.name_unknown_writer(node);
         true
     }
 
@@ -522,6 +532,10 @@ impl UndoPlanner<'_, '_> {
         };
         let by = self.conflicting_record((dir, name_id));
         self.conflict(record, at, what, by, !lost || is_replaced);
+        match there {
+            Some(there) => self.name_unknown_writer(there),
+            None => self.name_unknown(self.past.tree().unknown_remover((dir, name_id))),
+        }
     }
 
     /// Where a name is: a bare one would not say which of several is meant.

@@ -40,6 +40,7 @@ impl UndoPlanner<'_, '_> {
             if let Some(back) = self.target.lookup_id(dir, name)?.filter(|_| is_gone) {
                 let what = format!("{} was removed or moved later", self.whole_name(dir, name));
                 self.forcible_conflict(&of, what, None);
+                self.name_unknown(self.past.tree().unknown_remover((dir, name)));
                 if self.choice == OnConflict::KeepBoth {
                     self.target.set_by_id(dir, name, None);
                     self.give_name_beside((dir, name), back, of)?;
@@ -82,6 +83,11 @@ impl UndoPlanner<'_, '_> {
             let newer = given.get(&left).copied();
             if let Some(mode) = newer.or_else(|| self.past.tree().mode_outside(left)) {
                 given.entry(former).or_insert(mode);
+                if self.past.tree().unknown_writer(left).is_some() {
+                    let what = format!("{} has other permissions since", self.name_of(left));
+                    self.forcible_conflict(&replaced.of, what, None);
+                    self.name_unknown_writer(left);
+                }
             }
             let carried = self.carried_lines(left);
             if let Some(carried) = carried.filter(|_| !self.made.contains(left)) {
@@ -109,6 +115,7 @@ impl UndoPlanner<'_, '_> {
             }
             let what = format!("{} has other permissions since", self.name_of(node));
             self.forcible_conflict(&of, what, None);
+            self.name_unknown_writer(node);
         }
     }
 
@@ -125,6 +132,7 @@ impl UndoPlanner<'_, '_> {
         }
         let what = format!("{} was written to later", self.name_of(node));
         self.forcible_conflict(of, what, None);
+        self.name_unknown_writer(node);
         if self.choice == OnConflict::KeepBoth {
             self.kept.push(node);
         }
@@ -274,10 +282,13 @@ impl UndoPlanner<'_, '_> {
             let Some(child) = self.target.children(node)?.into_keys().next() else {
                 continue;
             };
-            let disk = self.target.disk();
-            let by = self.conflicting_record((node, disk.name_id(&child)));
+            let name = self.target.disk().name_id(&child);
+            let by = self.conflicting_record((node, name));
             let what = format!("{} has {} in it since", self.name_of(node), escape(&child));
             self.forcible_conflict(&of, what, by);
+            if let Some(child) = self.target.lookup_id(node, name)? {
+                self.name_unknown_writer(child);
+            }
             if self.choice == OnConflict::KeepBoth {
                 self.target.set_by_id(dir, name, Some(node));
             }

@@ -9,7 +9,7 @@ use crate::journal::{InodeNumbers, Record};
 use crate::name::WorldPath;
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::{
-    NameId, NameSlot, NodeId, NodeSet, NumberHash, Past, PastTree, RecordId,
+    NameId, NameSlot, NodeId, NodeSet, NumberHash, Past, PastTree, RecordId, UnknownWriterOf,
 };
 use crate::operator::point::Operation;
 use crate::world::view::in_trash;
@@ -65,6 +65,14 @@ impl UndoConflict {
     pub(in crate::operator) fn name_outsider(&mut self, (session, seq): &RecordId) {
         let who = format!("by somebody outside the home, after operation {session}:{seq}");
         self.by_what = Some(who);
+    }
+
+    /// Says that an unknown writer caused it, or was one of several who did.
+    pub(in crate::operator) fn name_unknown_writer(&mut self, who: UnknownWriterOf, others: bool) {
+        match others {
+            true => self.what.push_str(&format!(" (also by {who})")),
+            false => self.by_what = Some(format!("by {who}")),
+        }
     }
 }
 
@@ -225,6 +233,7 @@ impl UndoPlanner<'_, '_> {
                 self.conflict(record, place, what, by, true);
             }
         }
+        self.name_unknown_writer(node);
     }
 
     /// Notes a conflict with what somebody did outside the home after an operation.
@@ -237,6 +246,17 @@ impl UndoPlanner<'_, '_> {
     ) {
         self.conflict(record, place, what, None, true);
         self.name_outsider(after);
+    }
+
+    /// Says of the last conflict that an unknown writer caused it, if that has changed or made a file.
+    pub(super) fn name_unknown_writer(&mut self, node: NodeId) {
+        self.name_unknown(self.past.tree().unknown_writer(node));
+    }
+
+    pub(super) fn name_unknown(&mut self, who: Option<UnknownWriterOf>) {
+        if let (Some(who), Some((conflict, by))) = (who, self.conflicts.last_mut()) {
+            conflict.name_unknown_writer(who, by.is_some());
+        }
     }
 
     /// Says of the last conflict that somebody outside the home caused it.

@@ -121,7 +121,8 @@ impl World {
             return;
         }
         // Only the `begin` record was written.
-        if !self.mounted && self.journal.last() == 1 {
+        let is_empty = self.journal.last() == 1 && !self.journal.has_unknown_writes();
+        if !self.mounted && is_empty {
             self.state.forget_session(&self.session);
             self.root.end_use();
             return self.state.close();

@@ -12,13 +12,13 @@ use super::{LIMIT, begin, err, good, until};
 use crate::common::{binary, describe, need_mount, need_tools, run_limited, skip};
 
 /// A project, and a state home beside it.
-struct ForkedProject {
-    dir: tempfile::TempDir,
-    path: PathBuf,
+pub(super) struct ForkedProject {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) path: PathBuf,
 }
 
 impl ForkedProject {
-    fn new() -> ForkedProject {
+    pub(super) fn new() -> ForkedProject {
         let dir = tempfile::TempDir::with_prefix("trumanfs-fork-").unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = dir.path().canonicalize().unwrap().join("project");
@@ -39,7 +39,7 @@ impl ForkedProject {
         self.dir.path().canonicalize().unwrap().join("state")
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command.args(args).current_dir(&self.path);
         command.env("XDG_STATE_HOME", self.state());
@@ -47,26 +47,26 @@ impl ForkedProject {
         command
     }
 
-    fn trumanfs(&self, args: &[&str]) -> Output {
+    pub(super) fn trumanfs(&self, args: &[&str]) -> Output {
         run_limited(self.command(args), LIMIT)
     }
 
-    fn agent_command(&self, options: &[&str], script: &str) -> Command {
+    pub(super) fn agent_command(&self, options: &[&str], script: &str) -> Command {
         let mut command = self.command(&["agent", "--home", "fork"]);
         command.args(options).args(["--", "sh", "-c", script]);
         command
     }
 
-    fn agent(&self, options: &[&str], script: &str) -> Output {
+    pub(super) fn agent(&self, options: &[&str], script: &str) -> Output {
         run_limited(self.agent_command(options, script), LIMIT)
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(super) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
     /// The names in the project, and their contents.
-    fn tree(&self) -> Vec<(PathBuf, Option<String>)> {
+    pub(super) fn tree(&self) -> Vec<(PathBuf, Option<String>)> {
         let mut found = Vec::new();
         let mut waiting = vec![self.path.clone()];
         while let Some(dir) = waiting.pop() {
@@ -83,7 +83,7 @@ impl ForkedProject {
     }
 
     /// The directories of forks that are there.
-    fn forks(&self) -> Vec<PathBuf> {
+    pub(super) fn forks(&self) -> Vec<PathBuf> {
         let listed = fs::read_dir(self.state().join("trumanfs/agent-forks"));
         let paths = listed.into_iter().flatten().flatten();
         paths.map(|entry| entry.path()).collect()

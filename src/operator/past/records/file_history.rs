@@ -239,7 +239,7 @@ impl<'a> FileHistory<'a> {
 
     fn hold_stamps(&mut self) {
         for (session, state) in self.records.take_stamps().into_iter().rev() {
-            if !self.point.includes(&session, state.seq) {
+            if state.by.is_some() || !self.point.includes(&session, state.seq) {
                 continue;
             }
             let record = (session.clone(), state.seq);

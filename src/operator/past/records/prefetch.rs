@@ -207,6 +207,7 @@ mod tests {
                     sha256: None,
                     n: None,
                     entries: None,
+                    by: None,
                 }]);
                 journal.seal().unwrap();
             }

@@ -14,3 +14,4 @@ mod node_names;
 pub(super) mod outside;
 pub(in crate::operator) mod past_tree;
 mod places;
+pub(super) mod unknown_writes;

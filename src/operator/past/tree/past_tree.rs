@@ -25,6 +25,7 @@ use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::tree::layered_content::LayeredContent;
 use crate::operator::past::tree::node_names::NodeNames;
 use crate::operator::past::tree::outside::PendingStamps;
+use crate::operator::past::tree::unknown_writes::UnknownWriteMarks;
 use crate::world::Xattrs;
 
 /// The attributes of a node at a point.
@@ -92,6 +93,7 @@ pub struct PastTree<'a> {
     /// The current record's session, and its time likewise.
     pub(super) current: Option<(Arc<str>, u64)>,
     pub(super) stamps: PendingStamps,
+    pub(super) unknown: UnknownWriteMarks,
     /// The names given to nodes.
     pub(super) parents: NodeNames,
     pub(super) dir_cache: DirCache,
@@ -114,6 +116,7 @@ impl<'a> PastTree<'a> {
             session_end: None,
             current: None,
             stamps: PendingStamps::default(),
+            unknown: UnknownWriteMarks::default(),
             parents: NodeNames::default(),
             dir_cache: DirCache::default(),
             last: None,
