@@ -1,6 +1,6 @@
 //! Holding a home: it stays mounted while a request uses it. An unmounted store is mounted for that.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -38,6 +38,8 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 pub enum HeldFor {
     /// This process and its children, by a path.
     Host,
+    /// Programs without namespaces, by the mountpoint, which they see as well as the store.
+    Programs,
     /// Sandboxes, which take a mount as a descriptor, so that no path of the host leads there. Where this user may have
     /// no mount namespace, it is mounted at a path nevertheless.
     Sandboxes,
@@ -138,6 +140,36 @@ impl HomeHold {
         &self.scratch
     }
 
+    /// Returns the path of that directory outside a sandbox.
+    pub fn scratch_path(&self) -> PathBuf {
+        let link = format!("/proc/self/fd/{}", self.scratch.as_raw_fd());
+        std::fs::read_link(link).unwrap_or_else(|_| "/tmp".into())
+    }
+
+    /// Makes the mountpoint the path by which programs know the home.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for a home that is at no path.
+    fn enter_at_mountpoint(&mut self) -> Result<()> {
+        if self.held.only_in_sandboxes {
+            return Err(Error::refused(
+                format!(
+                    "{}: its home is at no path: only agents in sandboxes get there",
+                    self.path.display()
+                ),
+                "Wait until they have ended, or add --home fork.",
+            ));
+        }
+        if !self.is_temporary {
+            return Err(Error::refused(
+                format!("{} is mounted for others, too", self.path.display()),
+                "Unmount it first: whoever works in the home would count as the agent.",
+            ));
+        }
+        self.path = self.mounted_at();
+        Ok(())
+    }
+
     /// Checks that these patterns are in force.
     ///
     /// # Errors
@@ -233,8 +265,11 @@ pub fn hold(
                 std::thread::sleep(ATTEMPT_PAUSE);
             }
             held => {
-                let held = held?;
+                let mut held = held?;
                 held.expect_patterns(patterns)?;
+                if entered == HeldFor::Programs {
+                    held.enter_at_mountpoint()?;
+                }
                 return Ok(held);
             }
         }

@@ -196,6 +196,15 @@ impl LiveRun {
         further.try_for_each(|further| further.add_program(process))
     }
 
+    /// Has everybody who works in the home work for the run, but for members of other runs.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where they work for another run already.
+    pub fn add_everybody(&self) -> Result<()> {
+        let everybody = RunRequest::Everybody { id: self.id };
+        self.runs.ask(everybody, false).map(drop)
+    }
+
     /// Has a file that was written beside the home come into it, at a path at which nothing is.
     ///
     /// # Errors

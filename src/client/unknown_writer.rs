@@ -1,16 +1,15 @@
-//! What was changed directly in a store while a run worked there that no wall kept from it: it is found and recorded at
-//! the run's end, or by the next run where that one was killed.
+//! Changes made directly in a store while a run worked there that no wall kept from it: they are found and recorded at the
+//! run's end, or by the next run where that one was killed.
 
 use super::target::Client;
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::Result;
-use crate::journal::LeftState;
 use crate::name::WorldPath;
 use crate::operator::unknown_writer::StoreSnapshot;
 use crate::world::RunId;
 
 /// The maximum number of files in one request to a daemon.
-const MAX_STATES: usize = 1000;
+const MAX_WRITES: usize = 1000;
 
 impl Client {
     /// Returns the files of the store as they are, for [`Client::record_unknown_writes`].
@@ -34,18 +33,16 @@ impl Client {
     ) -> Result<Vec<WorldPath>> {
         self.flush()?;
         self.seal();
-        let states = since.unrecorded_changes(&self.store, during)?;
-        let file = |state: &LeftState| Some(state.by.as_ref()?.file.clone());
-        let mut paths: Vec<WorldPath> = states.iter().filter_map(file).collect();
-        paths.sort();
-        for part in states.chunks(MAX_STATES) {
+        let writes = since.unrecorded_changes(&self.store, during)?;
+        let paths = writes.paths();
+        for part in writes.split(MAX_WRITES) {
             let request = ControlRequest::Unknown {
-                states: part.to_vec(),
+                writes: part.clone(),
             };
             self.make_change(
                 &request,
                 |answer| matches!(answer, ControlAnswer::Done).then_some(()),
-                |_, backend| backend.world().note_unknown_writes(part.to_vec()),
+                |_, backend| part.record(backend.world()),
             )?;
         }
         Ok(paths)

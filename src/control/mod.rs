@@ -10,9 +10,9 @@ use std::os::unix::net::UnixStream;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, FailureKind, Result};
-use crate::journal::LeftState;
 use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::review::{AcceptReport, AcceptRequest};
+use crate::operator::unknown_writer::UnknownWrites;
 use crate::operator::{merge, undo};
 use crate::world::store::layout::SOCKET;
 use crate::world::{PurgeResult, Run, RunId, SessionPatterns};
@@ -54,8 +54,8 @@ pub enum ControlRequest {
     Accept(AcceptRequest),
     /// Record which files an unknown writer changed directly in the store.
     Unknown {
-        /// The states in which they were left.
-        states: Vec<LeftState>,
+        /// The files.
+        writes: UnknownWrites,
     },
     /// Seal the journal, for somebody who is about to read it.
     Seal,
@@ -114,6 +114,12 @@ pub enum RunRequest {
         id: RunId,
         /// The process, by its number in the daemon's PID namespace.
         process: u32,
+    },
+    /// Everybody who works in the home works for it, but for members of other runs: of a program that gets no PID namespace, in
+    /// a home that is mounted for it.
+    Everybody {
+        /// The run.
+        id: RunId,
     },
     /// A file that it has written beside the home comes into it ([`World::adopt`](crate::world::World::adopt)).
     Adopt {

@@ -55,6 +55,10 @@ impl<'s> ConnectionRuns<'s> {
                     self.shared.runs.remove_thread(thread, id);
                 }
             }
+            RunRequest::Everybody { id } => {
+                let origin = self.origin(id)?;
+                self.shared.runs.add_everybody(origin)?;
+            }
             RunRequest::Adopt { .. } => {
                 return Err(Error::refused("only the home takes a file in", ""));
             }

@@ -195,8 +195,8 @@ fn answer_request(
             let accepted = operator::review::accept(&shared.world, &request, caller);
             accepted.map_or_else(ControlAnswer::from, ControlAnswer::Accepted)
         }
-        ControlRequest::Unknown { states } => {
-            let noted = shared.world.note_unknown_writes(states);
+        ControlRequest::Unknown { writes } => {
+            let noted = writes.record(&shared.world);
             noted.map_or_else(ControlAnswer::from, |()| ControlAnswer::Done)
         }
         ControlRequest::Purge { entries, versions } => {

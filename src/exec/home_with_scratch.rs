@@ -51,6 +51,10 @@ impl Home for HomeWithScratch {
         self.home.add_program(process);
     }
 
+    fn add_everybody(&self) -> Result<()> {
+        self.home.add_everybody()
+    }
+
     fn programs_have_ended(&self) {
         self.home.programs_have_ended();
     }

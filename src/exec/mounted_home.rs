@@ -252,6 +252,17 @@ impl Home for MountedHome {
         }
     }
 
+    fn add_everybody(&self) -> Result<()> {
+        let (Some(runs), Some(registered)) = (&self.runs, &self.run) else {
+            return Ok(());
+        };
+        let begin = || registered.note(runs.begin(&registered.run));
+        match registered.live.get_or_init(begin) {
+            Some(live) => live.add_everybody(),
+            None => Ok(()),
+        }
+    }
+
     fn programs_have_ended(&self) {
         let live = self.run.as_ref().and_then(|run| run.live.get()?.as_ref());
         // Where the daemon cannot be asked any more, it may have.

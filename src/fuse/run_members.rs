@@ -38,6 +38,8 @@ pub struct RunMembers {
 struct MemberTable {
     threads: HashMap<u32, (Arc<ProcessThread>, Origin)>,
     namespaces: HashMap<NamespaceId, (PidNamespace, Origin)>,
+    /// Whoever is no other member: a program without a namespace of its own works here, in a home that was mounted for it.
+    everybody: Option<Origin>,
 }
 
 impl Default for RunMembers {
@@ -58,10 +60,15 @@ impl RunMembers {
 
     /// Returns what a request of a thread is the doing of.
     pub fn origin_of(&self, thread: u32) -> Origin {
-        if thread == 0 || self.members.load(Ordering::Acquire) == 0 {
+        if self.members.load(Ordering::Acquire) == 0 {
             return Origin::default();
         }
-        self.look_up(thread).unwrap_or_default()
+        let member = match thread {
+            0 => None,
+            thread => self.look_up(thread),
+        };
+        let everybody = || self.table.read().everybody;
+        member.or_else(everybody).unwrap_or_default()
     }
 
     fn look_up(&self, number: u32) -> Option<Origin> {
@@ -188,16 +195,32 @@ impl RunMembers {
         Ok(())
     }
 
+    /// Makes everybody who is no member of another run a member of this one.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where everybody belongs to another run.
+    pub fn add_everybody(&self, origin: Origin) -> Result<()> {
+        let mut table = self.table.write();
+        if table.everybody.is_some_and(|of| of.run != origin.run) {
+            return Err(taken_error("whoever works in the home"));
+        }
+        table.everybody = Some(origin);
+        self.count(&table);
+        Ok(())
+    }
+
     /// Ends the membership of all that belong to a run.
     pub fn end(&self, run: RunId) {
         let mut table = self.table.write();
         table.threads.retain(|_, (_, of)| of.run != Some(run));
         table.namespaces.retain(|_, (_, of)| of.run != Some(run));
+        table.everybody = table.everybody.filter(|of| of.run != Some(run));
         self.count(&table);
     }
 
     fn count(&self, table: &MemberTable) {
-        let members = table.threads.len() + table.namespaces.len();
+        let everybody = usize::from(table.everybody.is_some());
+        let members = table.threads.len() + table.namespaces.len() + everybody;
         self.members.store(members, Ordering::Release);
     }
 }
@@ -307,5 +330,18 @@ mod tests {
             assert!(matches!(refused, Err(Error::Refused { .. })));
         }
         assert!(runs.origin_of(own_tid()).is_plain());
+    }
+
+    #[test]
+    fn everybody_is_a_member_but_members_of_other_runs() {
+        let (runs, all, other) = (RunMembers::default(), run(), run());
+        runs.add_everybody(all).unwrap();
+        assert_eq!((runs.origin_of(own_tid()), runs.origin_of(0)), (all, all));
+        assert!(runs.add_everybody(other).is_err());
+        runs.add_thread(std::process::id(), own_tid(), other)
+            .unwrap();
+        assert_eq!(runs.origin_of(own_tid()), other);
+        runs.end(all.run.unwrap());
+        assert!(runs.origin_of(0).is_plain() && runs.member_count() == 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What was changed directly in a store while a run worked in its place, where no wall hides the store from it.
+//! Changes made directly in a store while a run worked in its place, where no wall hides the store from it.
 //!
 //! Owns how that is told: the files as they were when the run began ([`StoreSnapshot`]) are compared with those at its
 //! end, records in between taken back. What differs was changed by somebody of whom no record tells: the run's program,
@@ -16,8 +16,9 @@ use super::review::newest;
 use crate::error::{Error, Result};
 use crate::journal::{FileTime, InodeNumbers, LeftState, RunId, UnknownWriter};
 use crate::name::{Name, WorldPath};
-use crate::world::Meta;
 use crate::world::store::layout::{STATE, TRASH};
+use crate::world::view::in_trash;
+use crate::world::{Meta, World};
 
 /// The attempts to take a snapshot while records are written.
 const MAX_ATTEMPTS: usize = 3;
@@ -28,6 +29,35 @@ pub struct StoreSnapshot {
     /// The newest record then.
     point: Option<Operation>,
     files: Vec<(WorldPath, FileSnapshot)>,
+}
+
+/// The states in which an unknown writer left files.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct UnknownWrites(Vec<LeftState>);
+
+impl UnknownWrites {
+    /// Returns the paths of the files, sorted.
+    pub fn paths(&self) -> Vec<WorldPath> {
+        let file = |state: &LeftState| Some(state.by.as_ref()?.file.clone());
+        let mut paths: Vec<WorldPath> = self.0.iter().filter_map(file).collect();
+        paths.sort();
+        paths
+    }
+
+    /// Splits them into parts of a size.
+    pub fn split(&self, most: usize) -> impl Iterator<Item = UnknownWrites> {
+        let parts = self.0.chunks(most.max(1));
+        parts.map(|part| UnknownWrites(part.to_vec()))
+    }
+
+    /// Records them.
+    ///
+    /// # Errors
+    /// As [`World::note_unknown_writes`].
+    pub fn record(self, world: &World) -> Result<()> {
+        world.note_unknown_writes(self.0)
+    }
 }
 
 /// A file at a point: all by which a change of it shows.
@@ -81,7 +111,7 @@ impl StoreSnapshot {
     ///
     /// # Errors
     /// Those of reading the store.
-    pub fn unrecorded_changes(&self, store: &Store, during: RunId) -> Result<Vec<LeftState>> {
+    pub fn unrecorded_changes(&self, store: &Store, during: RunId) -> Result<UnknownWrites> {
         let point = self
             .point
             .clone()
@@ -92,10 +122,13 @@ impl StoreSnapshot {
             recorded.extend(effect.nodes());
         })?;
         let then = past.into_tree();
+        // Those that are left were made by records.
+        let mut recorded_later = recorded.clone();
         let mut was: BTreeMap<&WorldPath, &FileSnapshot> =
             self.files.iter().map(|(path, file)| (path, file)).collect();
         let mut found = Vec::new();
         each_file(&then, |path, node| {
+            recorded_later.remove(&node);
             let was = was.remove(&path);
             let disk = then.disk();
             // What is gone went by a record.
@@ -115,9 +148,19 @@ impl StoreSnapshot {
             }
             Ok(())
         })?;
+        for node in recorded_later {
+            let disk = then.disk();
+            let file = disk.path(node).filter(|path| !in_trash(path));
+            if let (Some(file), Some(ids), Ok(meta)) = (file, disk.ids(node), disk.stat(node))
+                && then.is_changed_outside(node)
+            {
+                let is = FileSnapshot::of(store, ids, &meta);
+                found.push(state(file, Some(is), during));
+            }
+        }
         let gone = was.keys().map(|path| state((*path).clone(), None, during));
         found.extend(gone);
-        Ok(found)
+        Ok(UnknownWrites(found))
     }
 }
 

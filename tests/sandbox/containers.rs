@@ -587,3 +587,25 @@ fn documented_examples_have_the_options_that_are_enough() {
     let output = Container::new(restricted, &script).run();
     assert_eq!(output.stdout, b"after\n", "{}", describe(&output));
 }
+
+/// Where a container is the wall and has FUSE, the agent works in a mounted home: what it changes there is recorded, and what
+/// it changes directly is by an unknown writer; with rules about files it does not get there.
+#[test]
+fn agent_without_namespaces_works_in_a_mounted_home() {
+    need_containers!();
+    let options = Options::parse("--device /dev/fuse --cap-add SYS_ADMIN");
+    let script = r#"export HOME=/tmp/user; mkdir -p /tmp/user /tmp/project; cd /tmp/project; echo before >file; echo before >other
+        for wall in none weak; do
+            /opt/trumanfs agent --sandbox $wall -- bash -c 'echo after >file; echo bad >>/tmp/project/other' 2>/tmp/said
+            cat file other; grep -o 'unknown writer, which may be the agent: .*' /tmp/said
+            /opt/trumanfs undo . --run last >&2; cat file; cat /tmp/said >&2
+        done"#;
+    let output = Container::new(options, script).run();
+    let wanted = "after\nbefore\nbad\nunknown writer, which may be the agent: /other\nbefore\nafter\nbefore\nbad\nbefore\n";
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        wanted,
+        "{}",
+        describe(&output)
+    );
+}

@@ -127,6 +127,15 @@ pub trait Home: Send + Sync {
         let _ = process;
     }
 
+    /// Registers whoever works in the home, but for members of other runs: for a program of this request that shares its PID
+    /// namespace with others. Must be called before the program does anything.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where they work for another request already.
+    fn add_everybody(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Notes that the programs have ended, and looks up whether they have changed something.
     fn programs_have_ended(&self) {}
 

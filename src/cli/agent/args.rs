@@ -139,8 +139,8 @@ pub(in crate::cli) struct AgentArgs {
     /// End it after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) timeout: Option<Duration>,
-    /// What makes the sandbox: `namespaces`, `bwrap`, or `auto`. Without namespaces, with --home fork: `weak`, rules about
-    /// files alone; `none`, nothing, where a container is the wall [default: auto]
+    /// What makes the sandbox: `namespaces`, `bwrap`, or `auto`. Without namespaces: `weak`, rules about files alone;
+    /// `none`, nothing, where a container is the wall [default: auto]
     #[arg(long, value_name = "BACKEND", value_parser = backend)]
     pub(super) sandbox: Option<sandbox::BackendChoice>,
     /// Print what the agent would be shown and allowed, and where each option comes from, and start nothing

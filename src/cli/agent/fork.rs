@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::exec::program::sandbox::{BackendChoice, Launcher, has_file_rules, probe};
 use crate::exec::program::{AgentRun, ProgramHome};
 use crate::name::WorldPath;
-use crate::world::RunId;
 
 /// Checks what an agent without namespaces can have.
 ///
@@ -22,9 +21,9 @@ pub(super) fn check_in_place(args: &AgentArgs) -> Result<()> {
         let what = format!("{what} cannot be used with --sandbox weak or none: {why}");
         Err(Error::usage(what, remedy))
     };
-    if args.home != "fork" {
-        let why = "nothing can be shown at the project's path";
-        return cannot("--home fuse", why, "Add --home fork.");
+    if !args.also.is_empty() {
+        let why = "the agent works in one directory";
+        return cannot("--also", why, "Leave it out.");
     }
     if !args.cache.is_empty() {
         return cannot(
@@ -168,10 +167,11 @@ pub(super) fn take_snapshot(
 pub(super) fn record_unknown_writes(
     programs: &ProgramHome,
     since: Option<&StoreSnapshot>,
-    run: RunId,
+    place: &AgentPlace,
 ) {
     let Some(since) = since else { return };
-    let found = programs.client().record_unknown_writes(since, run);
+    let found = programs.client();
+    let found = found.record_unknown_writes(since, place.run());
     say_unknown_writes(found.map_err(|error| error.full_message()));
 }
 
@@ -214,18 +214,22 @@ pub(super) fn print_way_to_start(args: &AgentArgs) {
         return;
     }
     let has_sandbox = probe(&Launcher::of_this_program()).backend.is_some();
-    let has_home = || args.home == "fork" || trial::try_mount(HeldFor::Sandboxes).is_ok();
-    let options = match has_sandbox {
-        true if has_home() => return,
-        true => "--home fork",
-        false if has_file_rules() => "--home fork --sandbox weak",
-        false => "--home fork --sandbox none",
+    let has_home = |entered| args.home == "fork" || trial::try_mount(entered).is_ok();
+    let home = match has_sandbox {
+        true if has_home(HeldFor::Sandboxes) => return,
+        false if args.home != "fork" && has_home(HeldFor::Programs) => "",
+        _ => "--home fork ",
+    };
+    let wall = match has_sandbox {
+        true => "",
+        false if has_file_rules() => "--sandbox weak ",
+        false => "--sandbox none ",
     };
     let why = match has_sandbox {
         true => "no home can be mounted here; an agent would start in a copy of the project with",
         false => "no sandbox can be made here; an agent would start with a weaker wall with",
     };
     print_error(format_args!(
-        "  {why}\n    trumanfs agent {options} -- PROGRAM"
+        "  {why}\n    trumanfs agent {home}{wall}-- PROGRAM"
     ));
 }

@@ -245,7 +245,7 @@ fn run_to_end(
     let run = place.run().to_string();
     let snapshot = take_snapshot(programs, &place)?;
     let outcome = run_in_home(programs, agent, interrupt);
-    record_unknown_writes(programs, snapshot.as_ref(), place.run());
+    record_unknown_writes(programs, snapshot.as_ref(), &place);
     watch.iter().for_each(|watch| watch.end());
     own_files::return_login(args, &AgentHomes::open(programs), &place);
     place.hide_instructions(&profile.instructions);
@@ -429,6 +429,18 @@ fn say_before_start(programs: &ProgramHome, choice: Option<BackendChoice>) -> Re
     {
         let name = backend.name();
         warn(false, &format!("--sandbox {name}: {warning}"));
+        if programs.fork().is_none() && choice.is_some_and(|choice| !choice.has_file_rules()) {
+            let (home, project) = (
+                programs.path().display(),
+                programs.client().path().display(),
+            );
+            warn(
+                false,
+                &format!(
+                    "the agent works in {home}; nothing keeps it from {project} itself, past --hide, --read-only and records"
+                ),
+            );
+        }
     }
     for unsettled in programs.client().settle_agents()? {
         warn(

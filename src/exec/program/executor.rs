@@ -60,6 +60,23 @@ pub(super) struct ProgramExecution<'p> {
     extra: Option<AgentExtras<'p>>,
 }
 
+/// Launches a program, whose changes belong to the request of the home.
+fn launch(
+    programs: &ProgramHome,
+    home: &dyn Home,
+    plan: SandboxPlan,
+) -> Result<RunningProgram, LaunchError> {
+    if programs.is_in_place() {
+        // It has no namespace by which its processes are known.
+        let added = home.add_everybody();
+        added.map_err(|error| LaunchError::refused(Step::Source, error.full_message()))?;
+        return sandbox::launch_with(plan, &programs.launcher, |_| ());
+    }
+    sandbox::launch_with(plan, &programs.launcher, |process| {
+        home.add_program(process.unsigned_abs());
+    })
+}
+
 impl<'p> ProgramExecution<'p> {
     /// Makes one of a command that is decided about. `place`: the home, which for one that is refused need not be mounted.
     pub(super) fn new(
@@ -187,9 +204,7 @@ impl<'p> ProgramExecution<'p> {
         let programs = admitted.0;
         let captured = opened.as_ref().map(NetworkSetup::captured);
         let plan = self.plan_of(admitted, [stdin, of_stdout, of_stderr], captured)?;
-        let mut running = sandbox::launch_with(plan, &programs.launcher, |process| {
-            home.add_program(process.unsigned_abs());
-        })?;
+        let mut running = launch(programs, home, plan)?;
         let shown = running.shown().iter();
         self.report.bound = shown
             .map(|path| escape(path.as_os_str().as_bytes()))

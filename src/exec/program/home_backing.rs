@@ -82,6 +82,14 @@ impl HomeBacking {
         rustix::io::fcntl_dupfd_cloexec(scratch, 0).map_err(Error::os("fcntl"))
     }
 
+    /// Returns the path of that directory outside a sandbox.
+    pub(super) fn scratch_path(&self) -> PathBuf {
+        match self {
+            HomeBacking::Mounted { hold, .. } => hold.scratch_path(),
+            HomeBacking::Forked(fork) => fork.scratch_path(),
+        }
+    }
+
     /// Returns the root of the home for one sandbox, of which `home` is a descriptor.
     ///
     /// # Errors

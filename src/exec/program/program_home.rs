@@ -141,6 +141,7 @@ impl ProgramHome {
     pub(super) fn scratch_path(&self) -> PathBuf {
         match self.fork() {
             Some(fork) if self.is_in_place() => fork.scratch_path(),
+            None if self.is_in_place() => self.backing.scratch_path(),
             _ => "/tmp".into(),
         }
     }
@@ -401,6 +402,7 @@ fn unfit_error(home: &Path, why: &str) -> Error {
 /// Returns who enters a home: bubblewrap finds it by its path.
 fn entered_by(launcher: &Launcher) -> HeldFor {
     match launcher.needs_paths() {
+        true if launcher.is_in_place() => HeldFor::Programs,
         true => HeldFor::Host,
         false => HeldFor::Sandboxes,
     }

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{LIMIT, begin, err, good, until};
-use crate::common::{binary, describe, need_mount, need_tools, run_limited, skip};
+use crate::common::{binary, describe, need_mount, need_tools, run_limited};
 
 /// A project, and a state home beside it.
 pub(super) struct ForkedProject {
@@ -66,6 +66,13 @@ impl ForkedProject {
     }
 
     /// The names in the project, and their contents.
+    /// An agent in a mounted home, without namespaces.
+    pub(super) fn mounted_agent(&self, options: &[&str], script: &str) -> Output {
+        let mut command = self.command(&["agent"]);
+        command.args(options).args(["--", "sh", "-c", script]);
+        run_limited(command, LIMIT)
+    }
+
     pub(super) fn tree(&self) -> Vec<(PathBuf, Option<String>)> {
         let mut found = Vec::new();
         let mut waiting = vec![self.path.clone()];
@@ -94,13 +101,15 @@ impl ForkedProject {
 macro_rules! need_file_rules {
     () => {
         if !trumanfs::exec::program::sandbox::has_file_rules() {
-            skip!(
+            crate::common::skip!(
                 "landlock",
                 "this kernel has no Landlock of Linux 6.2 in force"
             );
         }
     };
 }
+
+pub(super) use need_file_rules;
 
 const WALLS: [&[&str]; 3] = [&[], &["--sandbox", "weak"], &["--sandbox", "none"]];
 
@@ -340,7 +349,10 @@ fn what_no_agent_in_a_fork_can_have_is_refused() {
             &["--home", "fork", "--sandbox", "weak", "--cache", "npm"],
             "--cache cannot be used",
         ),
-        (&["--sandbox", "weak"], "--home fuse cannot be used"),
+        (
+            &["--sandbox", "weak", "--also", "/"],
+            "--also cannot be used",
+        ),
         (&["--home", "fork", "--also", "/nowhere/else"], ""),
     ] {
         let words = [&["agent"], options, &["--", "true"]].concat();

@@ -6,9 +6,9 @@ use std::process::Output;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::agent_fork::ForkedProject;
+use super::agent_fork::{ForkedProject, need_file_rules};
 use super::{LIMIT, begin, err, good, until};
-use crate::common::{describe, run_limited};
+use crate::common::{describe, need_mount, run_limited};
 
 const IN_PLACE: &[&str] = &["--sandbox", "none"];
 const LIST: &str = "one\ntwo\nthree\nfour\nfive\n";
@@ -193,4 +193,119 @@ fn what_a_killed_agent_left_is_recorded_by_the_next_start() {
     );
     let said = err(&project.agent(IN_PLACE, "true"));
     assert!(!said.contains("unknown writer"), "{said}");
+}
+
+/// Checks that an agent works in a mounted home at a path of its own, and that all that it changes there is recorded.
+#[track_caller]
+fn works_in_a_mounted_home(wall: &str) -> (ForkedProject, Output) {
+    let project = ForkedProject::new();
+    fs::write(project.path.join("list"), LIST).unwrap();
+    fs::write(project.path.join("secret"), "secret\n").unwrap();
+    let before = project.tree();
+    let script = format!(
+        "echo first >>kept; sed -i s/two/2/ list; rm gone; (echo child >child &) ; sleep 0.3
+         cat secret; echo bad >>dir/file; echo t >$TMPDIR/t && cat $TMPDIR/t; pwd
+         echo bad >>{0}/list; echo bad >>{0}/dir/sub/inner; cat {0}/secret; exit 7",
+        project.path.display()
+    );
+    let options = [
+        "--sandbox",
+        wall,
+        "--hide",
+        "secret",
+        "--read-only",
+        "dir/file",
+    ];
+    let output = project.mounted_agent(&options, &script);
+    assert_eq!(output.status.code(), Some(7), "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let home = said.lines().nth(1).unwrap_or_default().to_owned();
+    assert!(
+        said.starts_with("t\n") && home.contains("/homes/"),
+        "{}",
+        describe(&output)
+    );
+    assert!(!std::path::Path::new(&home).exists(), "{home}");
+    assert!(
+        err(&output).contains("Read-only file system"),
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(project.read("dir/file"), "file\n");
+    assert_eq!(project.read("child"), "child\n");
+    let log = good(&project.trumanfs(&["log", ".", "--run", "last", "--json"]));
+    for name in ["/kept", "/gone", "/child", "/list"] {
+        assert!(log.contains(&format!("{name:?}")), "{name}: {log}");
+    }
+    let unchanged = before.iter().filter(|(path, _)| path.ends_with("secret"));
+    assert!(
+        unchanged.eq(project
+            .tree()
+            .iter()
+            .filter(|(path, _)| path.ends_with("secret")))
+    );
+    (project, output)
+}
+
+#[test]
+fn mounted_home_without_a_wall_records_what_is_changed_in_it() {
+    need_mount!();
+    let (project, output) = works_in_a_mounted_home("none");
+    assert!(String::from_utf8_lossy(&output.stdout).ends_with("secret\n"));
+    let said = err(&output);
+    let wanted = "2 files of the project changed meanwhile, by an unknown writer, which may be the agent: /dir/sub/inner, /list";
+    assert!(said.contains(wanted), "{said}");
+    let before = project.tree();
+    let undone = project.trumanfs(&["undo", ".", "--run", "last"]);
+    assert_eq!(undone.status.code(), Some(4), "{}", describe(&undone));
+    let said = err(&undone);
+    assert!(
+        said.contains("/list was written to later: by an unknown writer, during run"),
+        "{said}"
+    );
+    assert_eq!(project.tree(), before);
+}
+
+#[test]
+fn mounted_home_is_open_and_its_store_closed_by_rules_about_files() {
+    need_mount!();
+    need_file_rules!();
+    let (project, output) = works_in_a_mounted_home("weak");
+    let said = err(&output);
+    assert!(
+        said.contains("Permission denied") && !said.contains("unknown writer"),
+        "{said}"
+    );
+    assert_eq!(project.read("dir/sub/inner"), "inner\n");
+    good(&project.trumanfs(&["undo", ".", "--run", "last"]));
+    assert_eq!(project.read("list"), LIST);
+    let before = project.tree();
+    let output = project.mounted_agent(
+        &["--sandbox", "weak", "--discard"],
+        "echo x >>kept; rm list",
+    );
+    good(&output);
+    assert_eq!(project.tree(), before, "{}", describe(&output));
+}
+
+#[test]
+fn two_agents_in_place_of_one_project_are_not_taken_for_each_other() {
+    need_mount!();
+    let project = ForkedProject::new();
+    let mut first = project.command(&["agent", "--sandbox", "none", "--", "sh", "-c"]);
+    first.arg("touch ready; until [ -e go ]; do sleep 0.05; done; echo first >>kept");
+    let first = begin(first);
+    until("the first has begun", || {
+        project.path.join("ready").exists()
+    });
+    let second = project.mounted_agent(IN_PLACE, "echo second >>kept");
+    assert_eq!(second.status.code(), Some(123), "{}", describe(&second));
+    assert!(
+        err(&second).contains("belongs to another run"),
+        "{}",
+        describe(&second)
+    );
+    fs::write(project.path.join("go"), "").unwrap();
+    assert!(first.wait_with_output().unwrap().status.success());
+    assert_eq!(project.read("kept"), "kept\nfirst\n");
 }
