@@ -282,11 +282,11 @@ impl UndoPlanner<'_, '_> {
             let Some(child) = self.target.children(node)?.into_keys().next() else {
                 continue;
             };
-            let name = self.target.disk().name_id(&child);
-            let by = self.conflicting_record((node, name));
+            let inner = self.target.disk().name_id(&child);
+            let by = self.conflicting_record((node, inner));
             let what = format!("{} has {} in it since", self.name_of(node), escape(&child));
             self.forcible_conflict(&of, what, by);
-            if let Some(child) = self.target.lookup_id(node, name)? {
+            if let Some(child) = self.target.lookup_id(node, inner)? {
                 self.name_unknown_writer(child);
             }
             if self.choice == OnConflict::KeepBoth {
