@@ -209,6 +209,7 @@ fn what_is_not_there_is_denied_in_the_executors_words() {
     let mut event = event("claude-code-bash.json", &root);
     for (line, said) in [
         ("sudo ls", "bash: sudo: command not found"),
+        ("sort f | head", "bash: sort: command not found"),
         (
             "while true; do ls; done",
             "bash: while: loops are not supported",
@@ -220,6 +221,10 @@ fn what_is_not_there_is_denied_in_the_executors_words() {
         let why = denied(&answer(&["claude-code"], &event));
         assert!(why.starts_with(said), "{line}: {why}");
     }
+    // What else the line does is done.
+    event["tool_input"]["command"] = json!("rg x || grep -r x");
+    let asked = answer(&["claude-code"], &event)["hookSpecificOutput"].clone();
+    assert_eq!(asked["permissionDecision"], "allow", "{asked}");
     // With a policy, its programs are there.
     let policy = root.parent().unwrap().join("policy.yaml");
     fs::write(&policy, "git: {subcommands: {status: {}}}\n").unwrap();

@@ -189,13 +189,19 @@ fn what_the_policy_does_not_name_or_allow_is_refused_in_the_words_of_each() {
             String::from_utf8_lossy(&output.stderr).into_owned(),
         )
     };
-    let (code, words) = said("nosuch --version; touch made");
+    let (code, words) = said("awk 1 f; touch made");
     assert_eq!(code, Some(127), "{words}");
     assert!(
-        words.contains("nosuch: command not found; nothing of the line has run"),
+        words.contains("awk: command not found; nothing of the line has run"),
         "{words}"
     );
     assert!(!store.join("made").exists());
+    let (code, words) = said("nosuch --version || touch made");
+    assert_eq!(
+        (code, &*words),
+        (Some(0), "bash: nosuch: command not found\n")
+    );
+    assert!(store.join("made").exists());
     // A builtin of bash that no policy names stays what it was.
     assert_eq!(said("eval ls").0, Some(2));
     // A program that may not run as it was asked for is a command that fails.

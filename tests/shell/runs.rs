@@ -201,16 +201,16 @@ fn each_request_has_a_line_in_the_audit_log_of_a_store() {
         ("touch a", "success", true),
         ("ls", "success", false),
         ("cat missing", "failed", false),
-        ("rm a; nothere", "blocked", false),
+        ("rm a; sort b", "blocked", false),
         ("for x in 1; do rm a; done", "blocked", false),
-        ("X=nothere; rm a; $X", "blocked", true),
+        ("X=sort; rm a; $X", "blocked", true),
     ] {
         let outcome = shell.run(line.as_bytes());
         assert_eq!(outcome.warnings, Vec::<String>::new());
         says(store.path(), &outcome, line, status, changed);
     }
     let message = audit(store.path()).last().unwrap()["error_message"].clone();
-    assert_eq!(message, "bash: nothere: command not found");
+    assert_eq!(message, "bash: sort: command not found");
     // Nothing of it exists inside.
     assert_eq!(shell.run(b"ls -a .trumanfs").return_code, 2);
 }

@@ -1,73 +1,16 @@
-//! Admission: a parsed line is accepted or refused as a whole. Every command whose name is literal must be one of
-//! this shell's, and no variable may mean something to bash that it does not mean here.
+//! Admission: a parsed line is accepted or refused as a whole. No literal name may be that of a command which bash has
+//! and this shell has not, and no variable may mean something to bash that it does not mean here.
 //!
-//! A missing command cannot do its part of the line. The commands after it (`set -e; …; rm`, `[ -e x ] || rm`, `sort
-//! f > g; rm f`) rely on it, so nothing of the line runs. Where a command's name comes from an expansion, the line
-//! ends when that command would have run.
+//! Such a command cannot do its part of the line. The commands after it (`set -e; …; rm`, `[ -e x ] || rm`, `sort
+//! f > g; rm f`) rely on it, so nothing of the line runs. Where its name comes from an expansion, the line ends when
+//! it would have run. A name that bash would not know either is bash's error, and the line goes on (`rg x || grep x`).
+
+use rustix::io::Errno;
 
 use super::call::{LineRejection, ShellState, reason};
 use super::datetime::NamedZone;
+use super::missing::{is_builtin, is_utility};
 use super::syntax::{AndOr, CommandList, RedirectTarget, Stage, StageBody, Word, WordAtom};
-
-/// Builtins of bash that do not exist here (`compgen -b`).
-const BUILTINS: &[&str] = &[
-    ".",
-    ":",
-    "[",
-    "alias",
-    "bg",
-    "bind",
-    "break",
-    "builtin",
-    "caller",
-    "command",
-    "compgen",
-    "complete",
-    "compopt",
-    "continue",
-    "declare",
-    "dirs",
-    "disown",
-    "enable",
-    "eval",
-    "exec",
-    "exit",
-    "export",
-    "fc",
-    "fg",
-    "getopts",
-    "hash",
-    "help",
-    "history",
-    "jobs",
-    "kill",
-    "let",
-    "local",
-    "logout",
-    "mapfile",
-    "popd",
-    "printf",
-    "pushd",
-    "read",
-    "readarray",
-    "readonly",
-    "return",
-    "set",
-    "shift",
-    "shopt",
-    "source",
-    "suspend",
-    "test",
-    "times",
-    "trap",
-    "type",
-    "typeset",
-    "ulimit",
-    "umask",
-    "unalias",
-    "unset",
-    "wait",
-];
 
 /// Variables that bash sets itself, and this shell does not.
 const SET_BY_BASH: &[&str] = &[
@@ -141,6 +84,9 @@ const NOT_FOUND_STATUS: u8 = 127;
 /// The status of a file that exists but cannot be executed.
 const CANNOT_RUN_STATUS: u8 = 126;
 
+/// The permission bits of which a program has one.
+const EXECUTABLE: u32 = 0o111;
+
 fn unsupported(what: &[u8]) -> LineRejection {
     LineRejection {
         message: [b"bash: ", what, b" not supported"].concat(),
@@ -148,25 +94,58 @@ fn unsupported(what: &[u8]) -> LineRejection {
     }
 }
 
-/// Returns the rejection of a name that is neither a bundled command nor a program.
-pub(super) fn reject_name(name: &[u8], state: &ShellState) -> LineRejection {
-    if BUILTINS.iter().any(|builtin| builtin.as_bytes() == name) {
-        return unsupported(&[name, b": this builtin is"].concat());
-    }
-    let (why, status) = if name.contains(&b'/') {
-        match state.path(name).and_then(|path| state.home.stat(&path)) {
-            Err(error) => (reason(error.errno()), NOT_FOUND_STATUS),
-            Ok(meta) if meta.is_dir() => ("Is a directory".to_owned(), CANNOT_RUN_STATUS),
-            Ok(_) => (
-                "programs do not run in this shell".to_owned(),
-                CANNOT_RUN_STATUS,
-            ),
+/// What becomes of a name that is neither a bundled command nor a program.
+#[derive(Debug)]
+pub(super) enum UnknownName {
+    /// Of bash it runs a command: the line ends, or is refused.
+    Missing(LineRejection),
+    /// Of bash it gives an error with these words, too, and this status. The line goes on.
+    Absent(Vec<u8>, u8),
+}
+
+impl UnknownName {
+    /// Returns the rejection of a line in which this name cannot be passed over.
+    pub(super) fn into_rejection(self) -> LineRejection {
+        match self {
+            UnknownName::Missing(rejection) => rejection,
+            UnknownName::Absent(words, status) => LineRejection {
+                message: [b"bash: ", &words[..]].concat(),
+                status,
+            },
         }
-    } else {
-        ("command not found".to_owned(), NOT_FOUND_STATUS)
+    }
+}
+
+/// Looks up what becomes of a name that is neither a bundled command nor a program.
+pub(super) fn look_up_unknown(name: &[u8], state: &ShellState) -> UnknownName {
+    let says = |why: &str| [&state.as_typed(name)[..], b": ", why.as_bytes()].concat();
+    let missing = |why, status| {
+        let message = [b"bash: ", &says(why)[..]].concat();
+        UnknownName::Missing(LineRejection { message, status })
     };
-    let message = [b"bash: ", &state.as_typed(name)[..], b": ", why.as_bytes()].concat();
-    LineRejection { message, status }
+    if is_builtin(name) {
+        return UnknownName::Missing(unsupported(&[name, b": this builtin is"].concat()));
+    }
+    if is_utility(name) {
+        return missing("command not found", NOT_FOUND_STATUS);
+    }
+    if !name.contains(&b'/') {
+        return UnknownName::Absent(says("command not found"), NOT_FOUND_STATUS);
+    }
+    match state.path(name).and_then(|path| state.home.stat(&path)) {
+        Err(error) => {
+            let status = match error.errno() {
+                Errno::NOTDIR => CANNOT_RUN_STATUS,
+                _ => NOT_FOUND_STATUS,
+            };
+            UnknownName::Absent(says(&reason(error.errno())), status)
+        }
+        Ok(meta) if meta.is_dir() => UnknownName::Absent(says("Is a directory"), CANNOT_RUN_STATUS),
+        Ok(meta) if meta.mode & EXECUTABLE == 0 => {
+            UnknownName::Absent(says("cannot execute"), CANNOT_RUN_STATUS)
+        }
+        Ok(_) => missing("programs do not run in this shell", CANNOT_RUN_STATUS),
+    }
 }
 
 /// Admits a line.
@@ -253,8 +232,11 @@ fn admit_command(words: &[Word], state: &ShellState) -> Result<(), LineRejection
     let Some(name) = words.first().and_then(literal_text) else {
         return Ok(());
     };
-    if state.registry.find(&name).is_none() && !state.is_program(&name) {
-        return Err(reject_name(&name, state));
+    if state.registry.find(&name).is_none()
+        && !state.is_program(&name)
+        && let UnknownName::Missing(rejection) = look_up_unknown(&name, state)
+    {
+        return Err(rejection);
     }
     if name == b"find" {
         let mut words = words.iter().map(literal_text);
@@ -264,7 +246,7 @@ fn admit_command(words: &[Word], state: &ShellState) -> Result<(), LineRejection
                 && name != b";"
                 && !runs_for_find(&name, state)
             {
-                return Err(reject_name(&name, state));
+                return Err(look_up_unknown(&name, state).into_rejection());
             }
         }
     }

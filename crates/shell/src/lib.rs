@@ -21,6 +21,7 @@ mod expand;
 mod glob;
 mod lex;
 mod line;
+mod missing;
 mod mode;
 mod options;
 mod parse;
@@ -253,7 +254,7 @@ impl Shell {
 
     /// Analyzes the text of an admitted line.
     pub fn analyze(&self, line: &ParsedLine) -> LineAnalysis {
-        analysis::analyze(line, self.state.registry)
+        analysis::analyze(line, &self.state)
     }
 
     /// Runs a line with empty standard input, and collects its output.
@@ -316,7 +317,7 @@ impl Executor for Shell {
     }
 
     fn may_change(&self, line: &ParsedLine) -> bool {
-        effect::may_change(&line.0, self.state.registry)
+        effect::may_change(&line.0, &self.state)
     }
 
     fn noun(&self, line: &ParsedLine) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::admit;
+use super::admit::{self, UnknownName};
 use super::call::{ShellState, invoke, report_shell_error};
 use super::expand::{self, ExpandedWord, ExpansionError};
 use super::programs;
@@ -158,12 +158,13 @@ fn run_stage(
             return Ok(1);
         }
     };
-    // Before the redirects: a command that does not exist must not truncate a file.
+    // Before the redirects: a command that cannot run here must not truncate a file.
     if let Some(first) = fields.first()
         && state.registry.find(&first.text).is_none()
         && !state.is_program(&first.text)
+        && let UnknownName::Missing(rejection) = admit::look_up_unknown(&first.text, state)
     {
-        return Err(admit::reject_name(&first.text, state).end_line(&mut streams.err, state));
+        return Err(rejection.end_line(&mut streams.err, state));
     }
     let mut before = Vec::new();
     for (name, value) in assignments {
@@ -218,7 +219,13 @@ fn run_command(
             let CommandStreams { stdin, out, err } = streams;
             programs::run((&words, &env), stdin, (out, err), state)
         }
-        None => Err(admit::reject_name(name, state).end_line(&mut streams.err, state)),
+        None => match admit::look_up_unknown(name, state) {
+            UnknownName::Missing(rejection) => Err(rejection.end_line(&mut streams.err, state)),
+            UnknownName::Absent(words, status) => {
+                report_shell_error(&mut streams.err, &[&words]);
+                Ok(status)
+            }
+        },
     }
 }
 

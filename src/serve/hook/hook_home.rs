@@ -90,6 +90,10 @@ impl HookHome {
         let text = |message: Vec<u8>| String::from_utf8_lossy(&message).into_owned();
         let plan = shell.plan(&shell.request(line.as_bytes()));
         let foresight = shell.analyze(&plan.map_err(|refusal| text(refusal.message))?);
+        // It is the whole line.
+        if let (true, Some(error)) = (foresight.is_lone, &foresight.unknown) {
+            return Err(text(error.clone()));
+        }
         let Some(policy) = policy else {
             return Ok(foresight);
         };

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::messages::{invalid_argument, missing_argument};
-use crate::admit::{reject_name, runs_for_find};
+use crate::admit::{look_up_unknown, runs_for_find};
 use crate::call::{Call, CommandError, ShellState, usage_error};
 
 /// The maximum size of the paths for one command, in bytes: GNU's default.
@@ -63,7 +63,9 @@ impl ExecAction {
 fn template(words: Vec<Vec<u8>>, state: &ShellState) -> Result<CommandTemplate, CommandError> {
     let first = words.first();
     match first.filter(|name| !runs_for_find(name, state)) {
-        Some(name) => Err(CommandError::Rejected(reject_name(name, state))),
+        Some(name) => Err(CommandError::Rejected(
+            look_up_unknown(name, state).into_rejection(),
+        )),
         None => Ok(CommandTemplate(words)),
     }
 }
