@@ -547,10 +547,13 @@ fn agent_without_fuse_works_in_a_fork_in_a_whole_sandbox() {
     need_containers!();
     let options = Options::parse("--cap-add SYS_ADMIN");
     let script = r#"export HOME=/tmp/user; mkdir -p /tmp/user /tmp/project; cd /tmp/project; echo before >file
-        /opt/trumanfs agent -- true 2>/tmp/said; echo "ended with $?"; grep -o 'agent --home .* --' /tmp/said
+        for options in "" "--sandbox none"; do
+            /opt/trumanfs agent $options -- true 2>/tmp/said; echo "ended with $?"; grep -o 'agent --home .* --' /tmp/said
+        done
         /opt/trumanfs agent --home fork -- sh -c 'pwd; echo after >file; ls /opt'; cat file"#;
     let output = Container::new(options, script).run();
-    let wanted = "ended with 123\nagent --home fork --\n/tmp/project\nafter\n";
+    let wanted = "ended with 123\nagent --home fork --\n\
+        ended with 123\nagent --home fork --sandbox none --\n/tmp/project\nafter\n";
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
         wanted,

@@ -223,7 +223,8 @@ fn each_request_has_a_line_in_the_audit_log_of_a_mounted_home() {
     for (line, status, changed) in [
         ("touch a", "success", true),
         ("ls", "success", false),
-        ("nothere", "blocked", false),
+        ("sort a", "blocked", false),
+        ("nothere", "failed", false),
     ] {
         let outcome = shell.run(line.as_bytes());
         says(mount.store(), &outcome, line, status, changed);

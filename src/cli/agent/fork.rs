@@ -210,11 +210,17 @@ pub(super) fn say_unknown_writes(found: std::result::Result<Vec<WorldPath>, Stri
 /// After an agent that could not be started: prints the options with which one would start here, where this machine allows
 /// no home or no sandbox. They are weaker, so nobody but the user takes them.
 pub(super) fn print_way_to_start(args: &AgentArgs) {
-    if !matches!(args.sandbox, None | Some(BackendChoice::Auto)) {
+    let has_home = |entered| args.home == "fork" || trial::try_mount(entered).is_ok();
+    if let Some(BackendChoice::Only(backend)) = args.sandbox {
+        if !backend.has_namespaces() && !has_home(HeldFor::Programs) {
+            let name = backend.name();
+            print_error(format_args!(
+                "  no home can be mounted here; an agent would start in a copy of the project with\n    trumanfs agent --home fork --sandbox {name} -- PROGRAM"
+            ));
+        }
         return;
     }
     let has_sandbox = probe(&Launcher::of_this_program()).backend.is_some();
-    let has_home = |entered| args.home == "fork" || trial::try_mount(entered).is_ok();
     let home = match has_sandbox {
         true if has_home(HeldFor::Sandboxes) => return,
         false if args.home != "fork" && has_home(HeldFor::Programs) => "",
