@@ -94,7 +94,7 @@ fn unsupported(what: &[u8]) -> LineRejection {
     }
 }
 
-/// What becomes of a name that is neither a bundled command nor a program.
+/// The meaning of a name that is neither a bundled command nor a program.
 #[derive(Debug)]
 pub(super) enum UnknownName {
     /// Of bash it runs a command: the line ends, or is refused.
@@ -116,7 +116,7 @@ impl UnknownName {
     }
 }
 
-/// Looks up what becomes of a name that is neither a bundled command nor a program.
+/// Looks up the meaning of a name that is neither a bundled command nor a program.
 pub(super) fn look_up_unknown(name: &[u8], state: &ShellState) -> UnknownName {
     let says = |why: &str| [&state.as_typed(name)[..], b": ", why.as_bytes()].concat();
     let missing = |why, status| {

@@ -649,10 +649,12 @@ fn print_summaries(changed: &[&Client], run: &str, stand: RunDecision) {
 /// Says what a run has changed in a store, and how to look at it.
 fn print_summary(client: &Client, target: &str, run: &str) {
     let mut printer = Printer::to_stderr();
+    let mut is_same = false;
     let differences = client
         .diff_of_run(run, &WorldPath::root())
         .and_then(|diff| {
-            if diff.is_empty() {
+            is_same = diff.is_empty();
+            if is_same {
                 let line = "no name, content or permission is different; times and links may be";
                 printer.line(format_args!("trumanfs: {line}"));
                 Ok(())
@@ -665,11 +667,12 @@ fn print_summary(client: &Client, target: &str, run: &str) {
         let why = error.full_message();
         warn(false, &format!("what is different cannot be told: {why}"));
     }
-    for line in [
+    let lines = [
         format!("what was done:     trumanfs log {target} --run {run}"),
         format!("what is different: trumanfs diff {target} --run {run} --patch"),
         format!("as a page:         trumanfs report {target} --run {run}"),
-    ] {
+    ];
+    for line in lines.iter().take(if is_same { 1 } else { lines.len() }) {
         printer.line(format_args!(" {line}"));
     }
     printer.flush();
