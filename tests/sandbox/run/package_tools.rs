@@ -296,6 +296,8 @@ fn node_of_nvm_works_and_shows_no_token() {
     };
     let mut lay_out = Command::new("bash");
     lay_out.args(["-euc", NVM]);
+    // npm leaves a cache of compiled code there.
+    lay_out.env("TMPDIR", &store.base);
     with_home(&mut lay_out);
     let version = good(&run_limited(lay_out, LIMIT)).trim().to_owned();
     let agent = |script: &str| {
