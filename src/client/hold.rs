@@ -163,7 +163,7 @@ impl HomeHold {
         if !self.is_temporary {
             return Err(Error::refused(
                 format!("{} is mounted for others, too", self.path.display()),
-                "Unmount it first: whoever works in the home would count as the agent.",
+                "Unmount it first: without a sandbox, every process in the home would count as the agent.",
             ));
         }
         self.path = self.mounted_at();

@@ -202,7 +202,7 @@ impl RunMembers {
     pub fn add_everybody(&self, origin: Origin) -> Result<()> {
         let mut table = self.table.write();
         if table.everybody.is_some_and(|of| of.run != origin.run) {
-            return Err(taken_error("whoever works in the home"));
+            return Err(taken_error("every process in the home"));
         }
         table.everybody = Some(origin);
         self.count(&table);

@@ -388,7 +388,7 @@ fn missing_command_ends_the_line() {
     bench.writes("x=ech; ${x}o on", "on\n");
 }
 
-/// What no machine has is bash's error, which goes where the line says, and the line goes on.
+/// An unknown command is bash's error, which goes where the line says, and the line goes on.
 #[test]
 fn unknown_command_is_passed_over() {
     let mut bench = Bench::new();
@@ -426,15 +426,19 @@ fn unknown_command_is_passed_over() {
     }
 }
 
-/// Every program of the coreutils that this machine has, and every utility of POSIX, is known.
+/// No program of the coreutils that this machine has is passed over as unknown.
 #[test]
 fn every_program_of_the_coreutils_is_known() {
     let listed = std::process::Command::new("dpkg")
         .args(["-L", "coreutils"])
         .output();
     let listed = listed.map(|output| String::from_utf8(output.stdout).unwrap());
+    let listed = listed.unwrap_or_default();
+    if listed.is_empty() {
+        crate::need::skip!("tools", "dpkg, which lists the coreutils, is not here");
+    }
     let mut bench = Bench::new();
-    for path in listed.unwrap_or_default().lines() {
+    for path in listed.lines() {
         let Some(name) = path.rsplit_once("bin/").map(|(_, name)| name) else {
             continue;
         };

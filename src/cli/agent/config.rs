@@ -25,7 +25,7 @@ use crate::client::{
 use crate::error::{Error, Result};
 use crate::exec::program::policy::{FileExposure, exposure};
 
-/// What was typed for `trumanfs agent`.
+/// A command line of `trumanfs agent`.
 #[derive(Debug)]
 pub(in crate::cli) struct AgentCall {
     pub(in crate::cli) args: AgentArgs,

@@ -41,7 +41,7 @@ pub(super) struct FileOption {
     pub(super) source: OptionSource,
 }
 
-/// What a file says, by the name of the option: one value, or of a list that each place adds to several.
+/// The options of a file by their names: one value each, or several of a list that each place adds to.
 pub(super) type FileOptions = BTreeMap<String, Vec<FileOption>>;
 
 /// A file, and where in it something is wrong.

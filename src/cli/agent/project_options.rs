@@ -20,7 +20,7 @@ const PROJECT_KEYS: &str = "hide, read-only, timeout and net = \"none\"";
 const MAX_PROJECT_PATTERNS: usize = 256;
 const MAX_PATTERN_BYTES: usize = 512;
 
-/// What a project's file says.
+/// The options of a project's file.
 #[derive(Debug, Default)]
 pub(super) struct ProjectOptions {
     hide: Vec<String>,

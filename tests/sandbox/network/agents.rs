@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use super::inside::ask_gemini;
 use crate::common::{binary, describe, need_mount, need_tools, run_limited, skip};
 
 /// A project of an owner in the world.
@@ -227,37 +228,17 @@ fn learned_list_suffices_the_next_time() {
 fn real_agent_goes_on_once_its_model_is_allowed() {
     need_mount!();
     let world = PathBuf::from(std::env::var_os("WORLD").expect("a world: run network::world"));
-    let bin = world.join("agent/node_modules/.bin");
-    if !bin.join("gemini").exists() {
+    if !world.join("agent/node_modules/.bin/gemini").exists() {
         skip!("registry", "an agent cannot be had from npm's registry");
     }
     const MODEL: &str = "generativelanguage.googleapis.com";
-    let ca = world.join("ca.pem");
     for options in [
         &["--net", "ask", "--net", "allow=good.test"][..],
         &["--net", "learn"],
     ] {
         let project = Project::new();
-        let made = project.store.join("made");
         let mut command = project.command(options);
-        command
-            .arg("--store")
-            .arg(&project.store)
-            .arg("--bind-ro")
-            .arg(&ca);
-        command.args([
-            "--env",
-            "GEMINI_API_KEY=none",
-            "--env",
-            "GEMINI_CLI_TRUST_WORKSPACE=true",
-        ]);
-        command
-            .arg("--env")
-            .arg(format!("NODE_EXTRA_CA_CERTS={}", ca.display()));
-        command.args(["--timeout", "100", "--", "gemini", "--yolo", "-p"]);
-        command.arg(format!("please write {} now", made.display()));
-        let path = std::env::var("PATH").unwrap();
-        command.env("PATH", format!("{}:{path}", bin.display()));
+        let made = ask_gemini(&mut command, &project.store);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

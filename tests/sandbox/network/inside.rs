@@ -665,6 +665,22 @@ fn a_real_agent_uses_a_key_that_it_does_not_have() {
     assert!(!told.contains(key), "{told}");
 }
 
+/// Adds to a command of `agent` that Gemini CLI makes a file in a store, whose model is a server of the world. Returns the
+/// file's path.
+pub(super) fn ask_gemini(agent: &mut std::process::Command, store: &Path) -> PathBuf {
+    let (ca, made) = (world().join("ca.pem"), store.join("made"));
+    agent.arg("--store").arg(store).arg("--bind-ro").arg(&ca);
+    agent.args(["--env", "GEMINI_API_KEY=none"]);
+    agent.args(["--env", "GEMINI_CLI_TRUST_WORKSPACE=true", "--env"]);
+    agent.arg(format!("NODE_EXTRA_CA_CERTS={}", ca.display()));
+    agent.args(["--timeout", "100", "--", "gemini", "--yolo", "-p"]);
+    agent.arg(format!("please write {} now", made.display()));
+    let bin = world().join("agent/node_modules/.bin");
+    let path = std::env::var("PATH").unwrap();
+    agent.env("PATH", format!("{}:{path}", bin.display()));
+    made
+}
+
 /// An agent that is not ours, as npm installs it, with a server that stands in for its model: it is asked for a file, has
 /// the model say how, and writes it. Of the hosts that it wants besides, none is reached.
 #[test]
@@ -677,28 +693,9 @@ fn a_real_agent_works_in_a_home() {
     }
     let dir = tempfile::TempDir::with_prefix("trumanfs-agent-").unwrap();
     let store = fs::canonicalize(dir.path()).unwrap();
-    let ca = world().join("ca.pem");
-    let made = store.join("made");
     let mut command = std::process::Command::new(crate::common::binary());
-    command
-        .arg("agent")
-        .arg("--store")
-        .arg(&store)
-        .arg("--bind-ro")
-        .arg(&ca);
-    command.args([
-        "--env",
-        "GEMINI_API_KEY=none",
-        "--env",
-        "GEMINI_CLI_TRUST_WORKSPACE=true",
-    ]);
-    command
-        .arg("--env")
-        .arg(format!("NODE_EXTRA_CA_CERTS={}", ca.display()));
-    command.args(["--timeout", "100", "--", "gemini", "--yolo", "-p"]);
-    command.arg(format!("please write {} now", made.display()));
-    let path = std::env::var("PATH").unwrap();
-    command.env("PATH", format!("{}:{path}", bin.display()));
+    command.arg("agent");
+    let made = ask_gemini(&mut command, &store);
     let mut output = None;
     let limit = std::time::Duration::from_secs(120);
     let asked = noted("queries", || {

@@ -1,5 +1,5 @@
-//! What is changed directly in a project while an agent works there that no wall keeps from it: by an unknown writer, whose
-//! changes are not taken for the owner's.
+//! Direct changes of a project while an agent works there that no wall keeps from it: an unknown writer's, which are not
+//! taken for the owner's.
 
 use std::fs;
 use std::process::Output;
