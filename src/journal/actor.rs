@@ -25,7 +25,10 @@ use trumanfs_types::origin::{Origin, OriginKind, RunId};
 const FRESH: Duration = Duration::from_millis(100);
 
 /// The time that a request waits to learn its program.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(5);
+///
+/// On a busy machine the thread that looks it up may have to wait for a processor for some milliseconds. The whole
+/// time passes only where the caller is in an `execve`, which sends no request that needs an author but a write-back.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The maximum number of cache entries; each may have a descriptor.
 const KEPT: usize = 128;
