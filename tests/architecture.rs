@@ -172,6 +172,10 @@ const BY_PATH_ALLOWED: &[(&str, &str)] = &[
         "reads the machine's boot id from /proc",
     ),
     (
+        "exec/program/system_shell/line_pipes.rs",
+        "the pipes of a shell lie in a temporary directory of the host, not in the store",
+    ),
+    (
         "exec/task/host_files.rs",
         "keys, trust and configuration of file tasks lie outside bases, and an operator names them by path",
     ),

@@ -1,4 +1,4 @@
-//! `exec` and `shell`: the bundled shell, for one line or for a person at a terminal.
+//! `exec` and `shell`: a shell for one line, or for a person at a terminal.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -12,13 +12,14 @@ use clap::{Args, ValueHint};
 
 use super::argument_values::seconds;
 use super::exit::{report_failure, report_failure_as_json};
+use super::network_option::{NetworkChoice, network};
 use super::output::Printer;
-use crate::error::Result;
-use crate::exec::program::network::NetworkRequest;
+use super::system_shell::{shell_settings, system_shell};
+use crate::error::{Error, Result};
 use crate::exec::program::sandbox::BackendChoice;
-use crate::exec::program::{LineSource, ProgramHome};
+use crate::exec::program::{LineSource, ProgramHome, SystemShell};
 use crate::exec::shell::Shell;
-use crate::exec::{self, Limits, Request, StoreAccess, pipeline};
+use crate::exec::{self, Limits, LineShell, Request, StoreAccess, pipeline};
 use line::{print_outcome, stdin};
 
 pub(super) mod line;
@@ -41,23 +42,30 @@ struct ShellHomeArgs {
     /// What the pattern names cannot be changed (gitignore syntax); for a store that nobody has mounted
     #[arg(long, value_name = "PATTERN")]
     read_only: Vec<String>,
-    /// Let lines also run the real programs that this policy allows (a file, or `default`), each in a sandbox
+    /// The shell: `bundled`, which runs 18 commands of its own, or one of this machine (`bash`, a path), which runs
+    /// whatever is there, in a sandbox [default: bundled]
+    #[arg(long, value_name = "SHELL", conflicts_with_all = ["policy", "hide", "read_only", "wait"])]
+    shell: Option<OsString>,
+    /// Let lines of the bundled shell also run the real programs that this policy allows (a file, or `default`), each in a
+    /// sandbox
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hide", "read_only", "wait"], value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
-    /// The network of the programs: `none`, or `allow=HOST[:PORT],…`, of which each may reach what the policy allows
-    /// it; without, each may reach all that the policy allows it
-    #[arg(long, value_name = "WHAT", requires = "policy", value_parser = network)]
-    net: Option<NetworkRequest>,
+    /// The network of the programs: `none`, or `allow=HOST[:PORT],…`. With --policy each may reach what that allows it of
+    /// these hosts, without --net all of that. With a shell of this machine also `all` and groups of hosts (`npm`, `pip`);
+    /// without --net none
+    #[arg(long, value_name = "WHAT", value_parser = network)]
+    net: Vec<NetworkChoice>,
     /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto`: namespaces, and bwrap where this
     /// machine refuses them [default: auto]
-    #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend, requires = "policy")]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend)]
     sandbox: Option<BackendChoice>,
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     wait: Option<Duration>,
-    /// End a line that would hold more than so many MiB in memory (status 1); 0 is no limit
-    #[arg(long, value_name = "MIB", default_value_t = Limits::default().memory >> 20)]
-    max_memory: u64,
+    /// End a line that would hold more than so many MiB in memory (status 1; a shell of this machine with all that it runs,
+    /// 137); 0 is no limit [default: 256; three quarters of the machine's for a shell of this machine]
+    #[arg(long, value_name = "MIB")]
+    max_memory: Option<u64>,
     /// End a line that takes longer than so many seconds (status 124)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -91,18 +99,13 @@ pub(super) struct ShellArgs {
     place: ShellHomeArgs,
 }
 
-fn network(text: &str) -> std::result::Result<NetworkRequest, String> {
-    with_policy::network(text, NetworkRequest::AtMost)
-}
-
 /// Runs one line. Returns its status.
 pub(super) fn exec(args: &ExecArgs) -> ExitCode {
     let limits = Limits {
-        time: args.place.timeout,
-        memory: args.place.max_memory.saturating_mul(1 << 20),
         lines: args.max_lines,
         bytes: args.max_bytes,
         tail: args.tail,
+        ..limits(&args.place)
     };
     let failed = |error| {
         if args.json {
@@ -129,7 +132,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
             cancel: Some(cancel),
             ..shell.request(line)
         };
-        pipeline::execute_gathering(&mut shell, &request, stdin()).0
+        pipeline::gather(line::input(&shell), |streams| shell.run(&request, streams))
     });
     match Printer::new().json(&outcome) {
         Ok(()) => print_outcome(&outcome, true),
@@ -141,14 +144,21 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
 /// cut, for a person can stop it.
 pub(super) fn shell(args: &ShellArgs) -> ExitCode {
     let limits = Limits {
-        time: args.place.timeout,
-        memory: args.place.max_memory.saturating_mul(1 << 20),
         lines: 0,
         bytes: 0,
-        tail: false,
+        ..limits(&args.place)
     };
+    let is_terminal = std::io::stdin().is_terminal();
     let status = open(&args.place, limits, false).and_then(|shell| {
-        if std::io::stdin().is_terminal() {
+        let shell = match shell {
+            LineShell::System(shell) => {
+                // Whoever has a terminal can act on the session of its user.
+                let input = stdin().filter(|_| !is_terminal);
+                LineShell::System(Box::new(shell.with_session(input)))
+            }
+            bundled => bundled,
+        };
+        if is_terminal {
             prompt::run_prompt(shell)
         } else {
             prompt::read_all(shell)
@@ -160,26 +170,22 @@ pub(super) fn shell(args: &ShellArgs) -> ExitCode {
     }
 }
 
+/// Returns the limits that both commands have.
+fn limits(place: &ShellHomeArgs) -> Limits {
+    let memory = place.max_memory.map(|mib| mib.saturating_mul(1 << 20));
+    Limits {
+        time: place.timeout,
+        memory: memory.unwrap_or(Limits::default().memory),
+        ..Limits::default()
+    }
+}
+
 /// Opens the place that a shell works in.
-fn open(place: &ShellHomeArgs, limits: Limits, as_json: bool) -> Result<Shell> {
-    let access = StoreAccess {
-        hide: place.hide.clone(),
-        read_only: place.read_only.clone(),
-        wait: place.wait,
-    };
-    let mut shell = match &place.policy {
-        None => Shell::at(exec::open(&place.root, &access)?, limits),
-        Some(file) => {
-            let programs = Arc::new(ProgramHome::open(
-                &place.root,
-                None,
-                with_policy::make_launcher(place.sandbox.unwrap_or_default()),
-            )?);
-            let at = exec::open_in(&place.root, &programs)?;
-            let policy = with_policy::watched_policy(Some(file), &place.root, as_json)?;
-            let source = LineSource::new(programs, policy, place.net.clone());
-            Shell::at(at, limits).with_programs(Arc::new(source))
-        }
+fn open(place: &ShellHomeArgs, limits: Limits, as_json: bool) -> Result<LineShell> {
+    let mut shell = match (system_shell(place.shell.as_ref()), &place.policy) {
+        (Some(shell), _) => open_system_shell(&shell, place, limits)?,
+        (None, Some(policy)) => open_with_policy(policy, place, limits, as_json)?,
+        (None, None) => open_bundled(place, limits)?,
     };
     if let Some(cwd) = &place.cwd {
         shell.set_cwd(cwd.as_bytes()).map_err(|error| {
@@ -190,4 +196,53 @@ fn open(place: &ShellHomeArgs, limits: Limits, as_json: bool) -> Result<Shell> {
         })?;
     }
     Ok(shell)
+}
+
+fn open_bundled(place: &ShellHomeArgs, limits: Limits) -> Result<LineShell> {
+    for (is_given, option) in [
+        (!place.net.is_empty(), "--net"),
+        (place.sandbox.is_some(), "--sandbox"),
+    ] {
+        if is_given {
+            return Err(Error::usage(
+                format!("{option} is for real programs, and the bundled shell alone runs none"),
+                "Give --policy, or a --shell of this machine.",
+            ));
+        }
+    }
+    let access = StoreAccess {
+        hide: place.hide.clone(),
+        read_only: place.read_only.clone(),
+        wait: place.wait,
+    };
+    let shell = Shell::at(exec::open(&place.root, &access)?, limits);
+    Ok(LineShell::Bundled(Box::new(shell)))
+}
+
+fn open_with_policy(
+    file: &Path,
+    place: &ShellHomeArgs,
+    limits: Limits,
+    as_json: bool,
+) -> Result<LineShell> {
+    let net = NetworkChoice::narrowing(&place.net)?;
+    let programs = Arc::new(open_programs(place)?);
+    let at = exec::open_in(&place.root, &programs)?;
+    let policy = with_policy::watched_policy(Some(file), &place.root, as_json)?;
+    let source = LineSource::new(programs, policy, net);
+    let shell = Shell::at(at, limits).with_programs(Arc::new(source));
+    Ok(LineShell::Bundled(Box::new(shell)))
+}
+
+fn open_system_shell(shell: &Path, place: &ShellHomeArgs, limits: Limits) -> Result<LineShell> {
+    let programs = Arc::new(open_programs(place)?);
+    let memory = place.max_memory.map(|_| limits.memory);
+    let settings = Arc::new(shell_settings(shell, &programs, &place.net, memory)?);
+    let shell = SystemShell::new(programs, settings, limits);
+    Ok(LineShell::System(Box::new(shell)))
+}
+
+fn open_programs(place: &ShellHomeArgs) -> Result<ProgramHome> {
+    let launcher = with_policy::make_launcher(place.sandbox.unwrap_or_default());
+    ProgramHome::open(&place.root, None, launcher)
 }

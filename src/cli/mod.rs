@@ -22,6 +22,7 @@ mod joint_undo;
 mod key;
 mod lease;
 mod mount;
+mod network_option;
 mod omitted_target;
 mod output;
 mod pager;
@@ -36,7 +37,9 @@ mod review;
 mod serve;
 mod shown_time;
 mod stores;
+mod system_shell;
 mod task;
+mod toolchains;
 mod trash;
 mod undo;
 

@@ -1,5 +1,6 @@
 //! `serve`: servers for programs that run agents.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +9,11 @@ use clap::{Args, Subcommand, ValueHint};
 
 use super::execute::with_policy::{self, watched_policy};
 use super::exit::ExitReason;
+use super::network_option::{NetworkChoice, network};
+use super::system_shell::{shell_settings, system_shell};
 use crate::error::{Error, Result, reason};
-use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::sandbox::BackendChoice;
-use crate::serve::mcp::{ServerEnd, ServerSettings, serve as serve_mcp};
+use crate::serve::mcp::{ServedShell, ServerEnd, ServerSettings, serve as serve_mcp};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -35,49 +37,65 @@ pub(super) struct McpArgs {
     /// A mounted home, or a store, which is mounted for as long as the server runs
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: PathBuf,
-    /// Let the shell and run_PROGRAM run the real programs that this policy allows (a file, or `default`), in a sandbox
+    /// The shell that runs lines: one of this machine (`bash`, a path), in a sandbox, or `bundled` [default: bash where a
+    /// sandbox can be made, else bundled]
+    #[arg(long, value_name = "SHELL", conflicts_with = "policy")]
+    shell: Option<OsString>,
+    /// Let the bundled shell and run_PROGRAM run the real programs that this policy allows (a file, or `default`), each in
+    /// a sandbox
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
     /// Offer only these tools
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     tools: Vec<String>,
-    /// The network of the programs: `none`, or `allow=HOST[:PORT],…`, of which each may reach what the policy allows it
-    #[arg(long, value_name = "WHAT", requires = "policy", value_parser = network)]
-    net: Option<NetworkRequest>,
+    /// The network of the programs: `none`, or `allow=HOST[:PORT],…`. With --policy each may reach what that allows it of
+    /// these hosts; with bash also `all` and groups of hosts (`npm`, `pip`), and none without --net
+    #[arg(long, value_name = "WHAT", value_parser = network)]
+    net: Vec<NetworkChoice>,
     /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto` [default: auto]
-    #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend, requires = "policy")]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend)]
     sandbox: Option<BackendChoice>,
     /// Let answers have so many tokens at most, of four bytes each: start and end are kept
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     max_tokens: u64,
 }
 
-fn network(text: &str) -> std::result::Result<NetworkRequest, String> {
-    with_policy::network(text, NetworkRequest::AtMost)
-}
-
 /// Serves until the client goes away, or a signal comes.
 pub(super) fn serve(command: ServeCommand) -> Result<ExitReason> {
     let ServeCommand::Mcp(args) = command;
-    let programs = match &args.policy {
-        None => None,
-        Some(file) => {
-            let watched = watched_policy(Some(file), &args.root, false)?;
-            let choice = args.sandbox.unwrap_or_default();
-            Some((Arc::new(watched), choice, args.net))
-        }
-    };
+    let lines = served_shell(&args)?;
     let end = end_by_signal()?;
     serve_mcp(
         ServerSettings {
             root: args.root,
-            programs,
+            lines,
+            sandbox: args.sandbox.unwrap_or_default(),
             tools: args.tools,
             tokens: args.max_tokens,
         },
         end,
     )?;
     Ok(ExitReason::Ok)
+}
+
+/// Returns what runs the lines: without a policy bash, where a sandbox can be made.
+fn served_shell(args: &McpArgs) -> Result<ServedShell> {
+    if let Some(file) = &args.policy {
+        let watched = watched_policy(Some(file), &args.root, false)?;
+        let network = NetworkChoice::narrowing(&args.net)?;
+        return Ok(ServedShell::WithPolicy(Arc::new(watched), network));
+    }
+    let typed = system_shell(args.shell.as_ref());
+    if args.shell.is_some() && typed.is_none() {
+        return Ok(ServedShell::Bundled);
+    }
+    let or_bundled = typed.is_none();
+    let shell = typed.unwrap_or_else(|| "bash".into());
+    let net = args.net.clone();
+    Ok(ServedShell::System {
+        settings: Arc::new(move |programs| shell_settings(&shell, programs, &net, None)),
+        or_bundled,
+    })
 }
 
 /// Has signals end the server: at once what runs, then the process.

@@ -80,9 +80,21 @@ impl RunRegistry {
     /// namespace); [`Error::Conflict`] where this thread works for another run, or there was a run of this id. Then
     /// there is no run, and what is done all the same belongs to none.
     pub fn begin(self: &Arc<RunRegistry>, run: &Run) -> Result<LiveRun> {
+        self.begin_with(run, &[own_thread()])
+    }
+
+    /// Begins a run of programs, which [join](LiveRun::add_program) it: no thread of this process works for it.
+    ///
+    /// # Errors
+    /// As [`RunRegistry::begin`].
+    pub fn begin_for_programs(self: &Arc<RunRegistry>, run: &Run) -> Result<LiveRun> {
+        self.begin_with(run, &[])
+    }
+
+    fn begin_with(self: &Arc<RunRegistry>, run: &Run, threads: &[u32]) -> Result<LiveRun> {
         let further = self.further.lock().clone();
         if further.is_empty() {
-            return self.begin_here(run);
+            return self.begin_here(run, threads);
         }
         let stores: Vec<&Path> = std::iter::once(self)
             .chain(&further)
@@ -96,22 +108,22 @@ impl RunRegistry {
                 ..run.clone()
             }
         };
-        let mut live = self.begin_here(&in_store(&self.path))?;
+        let mut live = self.begin_here(&in_store(&self.path), threads)?;
         for registry in &further {
             let beside = Run {
                 // Where it begins lies in the first store.
                 cwd: WorldPath::root(),
                 ..in_store(&registry.path)
             };
-            live.further.push(registry.begin_here(&beside)?);
+            live.further.push(registry.begin_here(&beside, threads)?);
         }
         Ok(live)
     }
 
-    fn begin_here(self: &Arc<RunRegistry>, run: &Run) -> Result<LiveRun> {
+    fn begin_here(self: &Arc<RunRegistry>, run: &Run, threads: &[u32]) -> Result<LiveRun> {
         let begin = RunRequest::Begin {
             run: run.clone(),
-            threads: vec![own_thread()],
+            threads: threads.to_vec(),
         };
         self.ask(begin, true)?;
         Ok(LiveRun {
@@ -122,7 +134,7 @@ impl RunRegistry {
         })
     }
 
-    /// Asks the daemon. Returns whether a run that ends with it has recorded anything. A run that begins may need a new
+    /// Asks the daemon. Returns whether a run that ends with it, or is looked at, has recorded anything. A run that begins may need a new
     /// connection: another daemon may serve the store by now.
     fn ask(&self, request: RunRequest, begins: bool) -> Result<bool> {
         let request = ControlRequest::Run(request);
@@ -145,7 +157,9 @@ impl RunRegistry {
         }
         match answer? {
             ControlAnswer::Done => Ok(false),
-            ControlAnswer::RunEnded { recorded } => Ok(recorded),
+            ControlAnswer::RunEnded { recorded } | ControlAnswer::RunGoesOn { recorded } => {
+                Ok(recorded)
+            }
             _ => Err(Error::refused("the daemon answers another question", "")),
         }
     }
@@ -217,6 +231,18 @@ impl LiveRun {
             to: to.clone(),
         };
         self.runs.ask(adopt, false).map(drop)
+    }
+
+    /// Returns whether anything of the run has been recorded so far.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the daemon is gone, and the run with it.
+    pub fn has_recorded(&self) -> Result<bool> {
+        let recorded = self.runs.ask(RunRequest::Look { id: self.id }, false)?;
+        let mut further = self.further.iter();
+        further.try_fold(recorded, |recorded, further| {
+            Ok(recorded | further.has_recorded()?)
+        })
     }
 
     /// Ends the run. Returns whether anything of it was recorded.

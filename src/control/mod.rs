@@ -130,6 +130,11 @@ pub enum RunRequest {
         /// Its path in the home, at which nothing is.
         to: WorldPath,
     },
+    /// A run that goes on is looked at: the answer says whether it has recorded anything so far.
+    Look {
+        /// The run.
+        id: RunId,
+    },
     /// The run has ended.
     End {
         /// The run.
@@ -161,6 +166,11 @@ pub enum ControlAnswer {
     Accepted(AcceptReport),
     /// The home is held.
     Held(HeldHomeInfo),
+    /// The run goes on.
+    RunGoesOn {
+        /// True if anything of it has been recorded so far.
+        recorded: bool,
+    },
     /// The run has ended.
     RunEnded {
         /// True if anything of it was recorded.

@@ -44,6 +44,12 @@ impl<'s> ConnectionRuns<'s> {
                     recorded: self.end(id),
                 });
             }
+            RunRequest::Look { id } => {
+                self.origin(id)?;
+                return Ok(ControlAnswer::RunGoesOn {
+                    recorded: self.shared.world.run_has_recorded(id),
+                });
+            }
             RunRequest::Begin { run, threads } => self.begin(run, &threads)?,
             RunRequest::Join { id, threads } => {
                 let origin = self.origin(id)?;

@@ -55,6 +55,10 @@ impl Home for HomeWithScratch {
         self.home.add_everybody()
     }
 
+    fn programs_go_on(&self) {
+        self.home.programs_go_on();
+    }
+
     fn programs_have_ended(&self) {
         self.home.programs_have_ended();
     }

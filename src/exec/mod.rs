@@ -10,6 +10,7 @@ pub mod files;
 mod held_home;
 mod home_with_scratch;
 pub mod interrupt;
+mod line_shell;
 mod local_open_state;
 pub mod mounted_home;
 pub mod offline_home;
@@ -22,6 +23,7 @@ pub mod totals;
 
 pub use held_home::HeldHome;
 pub use interrupt::InterruptSignals;
+pub use line_shell::LineShell;
 pub use open::{StoreAccess, open, open_held, open_in};
 pub use trumanfs_executor::{
     AdmittedProgram, AuditLog, CancelToken, EnvVariable, Home, HomeContext, Limits, LinePrograms,

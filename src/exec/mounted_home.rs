@@ -246,7 +246,7 @@ impl Home for MountedHome {
         let (Some(runs), Some(registered)) = (&self.runs, &self.run) else {
             return;
         };
-        let begin = || registered.note(runs.begin(&registered.run));
+        let begin = || registered.note(runs.begin_for_programs(&registered.run));
         if let Some(live) = registered.live.get_or_init(begin) {
             registered.note(live.add_program(process));
         }
@@ -260,6 +260,14 @@ impl Home for MountedHome {
         match registered.live.get_or_init(begin) {
             Some(live) => live.add_everybody(),
             None => Ok(()),
+        }
+    }
+
+    fn programs_go_on(&self) {
+        let live = self.run.as_ref().and_then(|run| run.live.get()?.as_ref());
+        // As below.
+        if live.is_some_and(|live| live.has_recorded().unwrap_or(true)) {
+            self.changed.store(true, Ordering::Relaxed);
         }
     }
 

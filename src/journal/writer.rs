@@ -194,6 +194,11 @@ impl Journal {
         }
     }
 
+    /// Returns whether a run that is registered has recorded anything so far.
+    pub fn run_has_recorded(&self, id: RunId) -> bool {
+        matches!(self.state.lock().runs.get(&id), Some(None))
+    }
+
     /// Unregisters a run. Returns whether it has recorded anything; then its id stays taken.
     pub fn end_run(&self, id: RunId) -> bool {
         let mut state = self.state.lock();

@@ -55,6 +55,12 @@ impl World {
         })
     }
 
+    /// Returns whether a run that goes on has recorded anything so far.
+    pub fn run_has_recorded(&self, id: RunId) -> bool {
+        self.gather_now();
+        self.journal.run_has_recorded(id)
+    }
+
     /// Records that a run has ended. Returns whether the run recorded anything.
     pub fn end_run(&self, id: RunId) -> bool {
         // Its last record is written before its end.

@@ -136,6 +136,10 @@ pub trait Home: Send + Sync {
         Ok(())
     }
 
+    /// Notes that the programs go on beyond the request, and looks up whether they have changed something so far. Until this
+    /// is dropped, their changes belong to the request.
+    fn programs_go_on(&self) {}
+
     /// Notes that the programs have ended, and looks up whether they have changed something.
     fn programs_have_ended(&self) {}
 

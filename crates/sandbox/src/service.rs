@@ -170,6 +170,19 @@ impl SandboxService {
         Ok(number)
     }
 
+    /// Returns the number of the first process, in this process's PID namespace.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.running.pid()
+    }
+
+    /// Returns a program's end, where that has come.
+    #[must_use]
+    pub fn end_so_far(&self, number: u32) -> Option<ProgramEnd> {
+        let mut state = self.ends.state.lock();
+        state.ends.remove(&number).or_else(|| state.over.clone())
+    }
+
     /// Waits for a program's end; returns nothing once `go_on`, which is asked now and then, says no.
     pub fn wait(&self, number: u32, go_on: &dyn Fn() -> bool) -> Option<ProgramEnd> {
         let mut state = self.ends.state.lock();

@@ -198,7 +198,7 @@ impl Shell {
     }
 
     /// Returns whether the input so far can run or needs more lines.
-    pub fn input_state(&self, line: &[u8]) -> InputState {
+    pub fn input_state(line: &[u8]) -> InputState {
         parse::input_state(line)
     }
 

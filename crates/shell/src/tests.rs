@@ -703,7 +703,6 @@ fn standard_error_has_a_limit_too() {
 
 #[test]
 fn incomplete_input_is_recognised() {
-    let bench = Bench::new();
     for line in [
         "echo 'a",
         "echo \"a",
@@ -721,7 +720,7 @@ fn incomplete_input_is_recognised() {
         "echo a\\\n",
     ] {
         assert_eq!(
-            bench.shell.input_state(line.as_bytes()),
+            Shell::input_state(line.as_bytes()),
             InputState::Open,
             "{line}"
         );
@@ -734,13 +733,13 @@ fn incomplete_input_is_recognised() {
         "echo '\\\n'",
     ] {
         assert_eq!(
-            bench.shell.input_state(line.as_bytes()),
+            Shell::input_state(line.as_bytes()),
             InputState::Complete,
             "{line}"
         );
     }
     for line in ["echo )", "ls | | ls", "if; then", "fi", "echo `(`", "f(x)"] {
-        let state = bench.shell.input_state(line.as_bytes());
+        let state = Shell::input_state(line.as_bytes());
         assert_eq!(state, InputState::Refused { open: false }, "{line}");
     }
 }
@@ -748,7 +747,6 @@ fn incomplete_input_is_recognised() {
 /// Unsupported syntax ends where bash ends it: after every line but the last, more is needed.
 #[test]
 fn refused_syntax_is_read_to_its_own_end() {
-    let bench = Bench::new();
     for text in [
         "if false; then\nrm -r docs\nfi",
         "if a\nthen b\nelif c; then d\nelse\ne\nfi > x",
@@ -810,7 +808,7 @@ fn refused_syntax_is_read_to_its_own_end() {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         for (number, line) in lines.iter().enumerate() {
             typed.push_str(line);
-            let state = bench.shell.input_state(typed.as_bytes());
+            let state = Shell::input_state(typed.as_bytes());
             if number + 1 == lines.len() {
                 assert_eq!(state, InputState::Refused { open: false }, "{typed}");
             } else {

@@ -9,17 +9,16 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueHint};
 
 use super::super::argument_values::{seconds, some_seconds};
-use super::super::execute::with_policy;
+use super::super::network_option::{NetworkChoice, network};
 use super::super::output::warn;
 use super::asks::AgentCommandArgs;
 use super::option_source::OptionSources;
 use super::secrets::{OnlyChoice, SecretArgument, only, secret_argument, service_of_variable};
 use crate::client::{SessionPatterns, caches_of_tool, tools_with_caches};
 use crate::error::{Error, Result};
-use crate::exec::program::network::NetworkRequest;
+use crate::exec::program::AgentProfile;
 use crate::exec::program::policy::PublishedPort;
 use crate::exec::program::sandbox::{self, Toolchains};
-use crate::exec::program::{AgentProfile, HostGroup};
 
 /// Arguments of `trumanfs agent`.
 #[derive(Args, Debug)]
@@ -179,64 +178,6 @@ pub(super) fn profiles() -> impl Iterator<Item = PossibleValue> {
         let known = AgentProfile::named(name).ok().flatten();
         PossibleValue::new(name).help(known.unwrap_or_default().description)
     })
-}
-
-/// The value of `--net`.
-#[derive(Debug, Clone)]
-pub(super) enum NetworkChoice {
-    Nothing,
-    All,
-    Ask,
-    Learn,
-    Hosts(Vec<HostList>),
-}
-
-/// Hosts that belong together.
-#[derive(Debug, Clone)]
-pub(super) struct HostList {
-    /// The name of a profile or a group, or where the list comes from; nothing for hosts that are listed themselves.
-    pub(super) name: String,
-    pub(super) hosts: Vec<String>,
-}
-
-pub(super) fn network(text: &str) -> std::result::Result<NetworkChoice, String> {
-    match text {
-        "all" => return Ok(NetworkChoice::All),
-        "ask" => return Ok(NetworkChoice::Ask),
-        "learn" => return Ok(NetworkChoice::Learn),
-        _ => {}
-    }
-    match with_policy::network(text, NetworkRequest::Hosts) {
-        Ok(NetworkRequest::Hosts(hosts)) => {
-            let name = String::new();
-            return Ok(NetworkChoice::Hosts(vec![HostList { name, hosts }]));
-        }
-        Ok(_) => return Ok(NetworkChoice::Nothing),
-        Err(why) if text.starts_with("allow=") => return Err(why),
-        Err(_) => {}
-    }
-    let mut lists = Vec::new();
-    for name in text.split(',') {
-        let hosts = named_hosts(name).ok_or_else(|| {
-            let names: Vec<_> = AgentProfile::names().chain(HostGroup::names()).collect();
-            let names = names.join(", ");
-            format!(
-                "{name}: write it as none, all, allow=HOST[:PORT],…, ask, learn or some of {names}"
-            )
-        })?;
-        let name = name.to_owned();
-        lists.push(HostList { name, hosts });
-    }
-    Ok(NetworkChoice::Hosts(lists))
-}
-
-/// Returns the hosts of a profile or a group.
-fn named_hosts(name: &str) -> Option<Vec<String>> {
-    let profile = AgentProfile::named(name).ok().flatten();
-    let group = || HostGroup::named(name).ok().flatten();
-    profile
-        .map(|profile| profile.hosts)
-        .or_else(|| group().map(|group| group.hosts))
 }
 
 /// Reads the time for an answer.

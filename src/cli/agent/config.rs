@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-use super::args::{AgentArgs, NetworkChoice};
+use super::super::network_option::NetworkChoice;
+use super::args::AgentArgs;
 use super::find_profile;
 use super::option_file::{
     ADDED, ENDS, FileOption, FileOptions, HELP, UserFile, clap_reason, key_of, word,

@@ -3,9 +3,10 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::super::escaping::print_error;
+use super::super::network_option::NetworkChoice;
 use super::super::output::{count, quote, warn};
 use super::MAX_LISTED_PATHS;
-use super::args::{AgentArgs, NetworkChoice};
+use super::args::AgentArgs;
 use crate::client::{AgentDirectory, AgentPlace, HeldFor, PinnedDir, StoreSnapshot, trial};
 use crate::error::{Error, Result};
 use crate::exec::program::sandbox::{BackendChoice, Launcher, has_file_rules, probe};

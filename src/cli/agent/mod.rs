@@ -44,14 +44,13 @@ use super::exit::{ExitReason, report_failure};
 use super::inspect;
 use super::output::{Printer, count, quote, warn};
 use super::review::{self, ScreenExit};
+use super::toolchains::{say_of_withheld_dirs, toolchains_of};
 use super::undo;
 use crate::client::{AgentDirectory, AgentPlace, Client, GitIdentity, PinnedDir};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::sandbox::{BackendChoice, Toolchains, in_place_warning};
-use crate::exec::program::{
-    AgentCommand, AgentProfile, AgentWatch, ProgramHome, UserTerminal, version_managers,
-};
+use crate::exec::program::{AgentCommand, AgentProfile, AgentWatch, ProgramHome, UserTerminal};
 use crate::exec::{CancelToken, InterruptSignals, Outcome, Status};
 use crate::name::WorldPath;
 
@@ -320,28 +319,9 @@ fn print_ended<'r>(processes: impl Iterator<Item = &'r String>) {
 
 /// Finds the toolchains that the agent sees: those of whoever started it, if the project is theirs.
 fn toolchains(args: &AgentArgs, homes: &AgentHomes) -> Result<Toolchains> {
-    let (Some(home), true) = (homes.caller_home(), args.toolchains != "none") else {
-        return Ok(Toolchains::default());
-    };
+    let home = homes.caller_home().filter(|_| args.toolchains != "none");
     let homes: Vec<&Path> = homes.paths.iter().map(PathBuf::as_path).collect();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    Ok(Toolchains::of_user(
-        &version_managers()?,
-        &home,
-        &path,
-        &homes,
-    ))
-}
-
-/// Names the directories of PATH that the agent does not see.
-fn say_of_withheld_dirs(toolchains: &Toolchains) {
-    for (dir, secret) in &toolchains.withheld {
-        let (dir, secret) = (dir.display(), secret.display());
-        warn(
-            false,
-            &format!("{dir} of your PATH is not shown to the agent: {secret} looks like a secret"),
-        );
-    }
+    toolchains_of(home, &homes)
 }
 
 /// Returns the paths of the caches that were asked for, from the agent's own directory.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{Command, FromArgMatches};
 use toml::Value;
 
-use super::args::{AgentArgs, NetworkChoice};
+use super::super::network_option::NetworkChoice;
+use super::args::AgentArgs;
 use super::option_file::{FileKey, HELP, check, clap_reason, key_of, option_words, parse};
 use super::option_source::OptionSource;
 use crate::cli::output::warn;

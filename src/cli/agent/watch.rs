@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::escaping::print_error;
+use super::super::network_option::{HostList, NetworkChoice};
 use super::super::output::{quote, warn};
-use super::args::{AgentArgs, HostList, NetworkChoice};
+use super::args::AgentArgs;
 use super::fork::check_in_place;
 use crate::client::{AdditionsFile, AgentPlace, ProfileAdditions, RunningAgents};
 use crate::error::{Error, Result};

@@ -1,5 +1,6 @@
 //! One line: what it reads, and what is said after it.
 
+use std::io::IsTerminal;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
@@ -7,9 +8,8 @@ use super::super::exit::{report_failure, report_failure_as_json};
 use super::super::output::warn;
 use crate::error::{Error, Result, reason};
 use crate::exec::interrupt::SIGNALS;
-use crate::exec::pipeline::{self, RequestStreams};
-use crate::exec::shell::Shell;
-use crate::exec::{InterruptSignals, Outcome, Request, Status};
+use crate::exec::pipeline::RequestStreams;
+use crate::exec::{InterruptSignals, LineShell, Outcome, Request, Status};
 
 /// Returns this program's standard input as commands read it.
 pub(in crate::cli) fn stdin() -> Option<OwnedFd> {
@@ -26,9 +26,15 @@ pub(in crate::cli) fn take_signals() -> Result<InterruptSignals> {
     })
 }
 
+/// Returns what a line of this shell reads: a program that has a terminal can act on the session of its user.
+pub(in crate::cli) fn input(shell: &LineShell) -> Option<OwnedFd> {
+    let is_program = matches!(shell, LineShell::System(_));
+    stdin().filter(|_| !(is_program && std::io::stdin().is_terminal()))
+}
+
 /// Runs a line with this program's streams; signals end it. Returns what came of it, and whether one came.
 pub(in crate::cli) fn run(
-    shell: &mut Shell,
+    shell: &mut LineShell,
     line: &[u8],
     interrupt: &InterruptSignals,
 ) -> (Outcome, bool) {
@@ -38,11 +44,11 @@ pub(in crate::cli) fn run(
             ..shell.request(line)
         };
         let streams = RequestStreams {
-            stdin: stdin(),
+            stdin: input(shell),
             stdout: Box::new(std::io::stdout()),
             stderr: Box::new(std::io::stderr()),
         };
-        pipeline::execute(shell, &request, streams).0
+        shell.run(&request, streams)
     })
 }
 

@@ -1,4 +1,4 @@
-//! The bundled shell at a terminal: a prompt with the working directory, history, completion; Ctrl-C ends the line and
+//! A shell at a terminal: a prompt with the working directory, history, completion; Ctrl-C ends the line and
 //! not the shell, Ctrl-D and `exit` the shell.
 
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use super::line::{self, print_outcome, take_signals};
 use crate::error::{Error, Result};
 use crate::exec::interrupt::SIGNALS;
 use crate::exec::shell::{InputState, Shell};
-use crate::exec::{InterruptSignals, Outcome, Status};
+use crate::exec::{InterruptSignals, LineShell, Outcome, Status};
 use signal_hook::consts::SIGINT;
 
 /// The longest line on standard input, with all that belongs to it.
@@ -26,7 +26,7 @@ const MAX_LINE_BYTES: usize = 16 << 20;
 const STATUS_INTERRUPTED: u8 = 130;
 
 /// Talks with a person until the end of input. Returns the last status.
-pub(super) fn run_prompt(shell: Shell) -> Result<u8> {
+pub(super) fn run_prompt(shell: LineShell) -> Result<u8> {
     // Ctrl-C ends the line alone.
     let others = SIGNALS.iter().copied().filter(|signal| *signal != SIGINT);
     let interrupt = InterruptSignals::on(&others.collect::<Vec<_>>()).map_err(no_terminal)?;
@@ -62,7 +62,7 @@ pub(super) fn run_prompt(shell: Shell) -> Result<u8> {
 
 /// Runs each line of standard input as soon as all that belongs to it has come. What is refused ends the input, as a
 /// syntax error ends a script: what follows may be the rest of it. Returns the last status.
-pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
+pub(super) fn read_all(mut shell: LineShell) -> Result<u8> {
     let interrupt = take_signals()?;
     let mut status = 0;
     let mut typed = Vec::new();
@@ -72,7 +72,11 @@ pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
         if typed.trim_ascii() == b"exit" {
             return Ok(status);
         }
-        if !more || shell.input_state(&typed) != InputState::Open {
+        let is_open = matches!(
+            (&shell, Shell::input_state(&typed)),
+            (_, InputState::Open) | (LineShell::System(_), InputState::Refused { open: true })
+        );
+        if !more || !is_open {
             let (outcome, ended) = run(&mut shell, &typed, &interrupt);
             status = outcome.return_code;
             if outcome.status == Status::Blocked || ended || !more {
@@ -107,14 +111,14 @@ fn read_line(typed: &mut Vec<u8>) -> Result<bool> {
     }
 }
 
-fn run(shell: &mut Shell, line: &[u8], interrupt: &InterruptSignals) -> (Outcome, bool) {
+fn run(shell: &mut LineShell, line: &[u8], interrupt: &InterruptSignals) -> (Outcome, bool) {
     let (outcome, ended) = line::run(shell, line, interrupt);
     print_outcome(&outcome, false);
     (outcome, ended)
 }
 
 /// `~/src$ `, with what cannot be shown escaped.
-fn prompt(shell: &Shell) -> String {
+fn prompt(shell: &LineShell) -> String {
     let cwd = crate::name::escape(&shell.cwd_from_home());
     format!("{}$ ", escape_for_terminal(&cwd, false))
 }
@@ -127,7 +131,7 @@ fn no_terminal(error: impl std::fmt::Display) -> Error {
 }
 
 /// The helper of the line editor: answers its questions while a line is typed.
-struct PromptHelper(Rc<RefCell<Shell>>);
+struct PromptHelper(Rc<RefCell<LineShell>>);
 
 impl Completer for PromptHelper {
     type Candidate = String;
@@ -199,16 +203,12 @@ fn is_special(c: char) -> bool {
 
 impl Validator for PromptHelper {
     fn validate(&self, typed: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(
-            match self.0.borrow().input_state(typed.input().as_bytes()) {
-                InputState::Open | InputState::Refused { open: true } => {
-                    ValidationResult::Incomplete
-                }
-                InputState::Complete | InputState::Refused { open: false } => {
-                    ValidationResult::Valid(None)
-                }
-            },
-        )
+        Ok(match Shell::input_state(typed.input().as_bytes()) {
+            InputState::Open | InputState::Refused { open: true } => ValidationResult::Incomplete,
+            InputState::Complete | InputState::Refused { open: false } => {
+                ValidationResult::Valid(None)
+            }
+        })
     }
 }
 

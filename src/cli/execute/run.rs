@@ -12,6 +12,7 @@ use clap::{Args, ValueHint};
 
 use super::super::argument_values::{seconds, some_seconds};
 use super::super::exit::{report_failure, report_failure_as_json};
+use super::super::network_option::listed_network;
 use super::super::output::{Printer, warn};
 use super::line::{print_outcome, stdin, take_signals};
 use super::with_policy::{self, make_launcher, watched_policy};
@@ -121,7 +122,7 @@ pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
 }
 
 fn network(text: &str) -> std::result::Result<NetworkRequest, String> {
-    with_policy::network(text, NetworkRequest::Hosts)
+    listed_network(text, NetworkRequest::Hosts)
 }
 
 fn run_command(args: RunArgs) -> Result<ExitCode> {

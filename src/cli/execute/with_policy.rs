@@ -1,4 +1,4 @@
-//! The policy, the network and the sandbox launcher that `run`, `exec` and `shell` need for real programs.
+//! The policy and the sandbox launcher that `run`, `exec` and `shell` need for real programs.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -6,7 +6,6 @@ use std::path::Path;
 use crate::cli::output::warn;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::policy::{FileExposure, PolicySource, WatchedPolicy, exposure};
 use crate::exec::program::sandbox::{BackendChoice, Launcher};
 
@@ -61,21 +60,5 @@ fn check_exposure(file: &Path, root: &Path, store: Option<&Client>, as_json: boo
             );
             Ok(())
         }
-    }
-}
-
-/// Reads what `--net` says; `hosts` makes something of those that it lists.
-pub(in crate::cli) fn network(
-    text: &str,
-    hosts: fn(Vec<String>) -> NetworkRequest,
-) -> std::result::Result<NetworkRequest, String> {
-    match (text, text.strip_prefix("allow=")) {
-        ("none", _) => Ok(NetworkRequest::Nothing),
-        (_, Some(all)) if !all.is_empty() => {
-            let asked = hosts(all.split(',').map(str::to_owned).collect());
-            asked.check()?;
-            Ok(asked)
-        }
-        _ => Err(format!("{text}: write it as none or allow=HOST[:PORT],…")),
     }
 }

@@ -35,7 +35,7 @@ const RULE: &str = "agent";
 pub const SANDBOX_VARIABLES: [&str; 5] = ["HOME", "PATH", "TMPDIR", "LANG", "SHELL"];
 
 /// Directories of programs that every sandbox has.
-const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+pub(super) const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// An agent that is to run.
 #[derive(Debug)]

@@ -217,7 +217,7 @@ impl<'p> ProgramExecution<'p> {
         let ssh_agent = self.extra.as_ref().and_then(|extra| extra.ssh_agent);
         let ssh_agent = ssh_agent.map(|access| access.serve(audit.clone(), run));
         let ssh_agent = ssh_agent.transpose()?;
-        let gateway = open_gateway(running.take_sockets(), opened, audit, run)?;
+        let gateway = open_gateway(running.take_sockets(), opened, audit, move || run)?;
         // With a terminal, nothing comes by the pipes.
         let connected = running.take_terminal().zip(self.terminal());
         let mut shown: Box<dyn Write + Send> = Box::new(std::io::sink());

@@ -3,25 +3,19 @@
 //!
 //! Lock: one over the list, held while a sandbox is made, so that there is one of each kind.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::gateway::open_gateway;
-use super::network::{Gateway, NetworkSettings};
+use super::network::NetworkSettings;
 use super::policy::NetworkRule;
 use super::program_home::ProgramHome;
 use super::runnable::RunnableCommand;
-use super::sandbox::{
-    ActiveLimit, LaunchError, NetworkAccess, ResourceLimits, SandboxPlan, SandboxService, Step,
-    serve,
-};
+use super::sandbox::{LaunchError, ResourceLimits, SandboxPlan, SandboxService, Step};
+use super::served_sandbox::{ServedSandbox, add_refusals};
 use crate::exec::home::Home;
 use crate::exec::request::ProgramReport;
-use crate::name::escape;
 use crate::world::RunId;
 
 /// The rights that a sandbox gives to every program in it. Programs share a sandbox only if all of these are the same
@@ -55,13 +49,6 @@ impl SandboxKind {
     }
 }
 
-/// A sandbox with what answers for its network.
-struct ServedSandbox {
-    kind: SandboxKind,
-    service: Arc<SandboxService>,
-    gateway: Option<Gateway>,
-}
-
 /// The sandboxes of a line.
 pub(super) struct LineSandboxes {
     programs: Arc<ProgramHome>,
@@ -73,7 +60,7 @@ pub(super) struct LineSandboxes {
 
 #[derive(Default)]
 struct SandboxPool {
-    all: Vec<ServedSandbox>,
+    all: Vec<(SandboxKind, ServedSandbox)>,
     /// True if all sandboxes were killed, and no more may start.
     is_over: bool,
 }
@@ -106,16 +93,12 @@ impl LineSandboxes {
             let why = "the programs of the line were killed, and no other one starts";
             return Err(LaunchError::refused(Step::Control, why));
         }
-        if let Some(sandbox) = state.all.iter().find(|sandbox| sandbox.kind == *kind) {
-            return Ok(sandbox.service.clone());
+        if let Some((_, sandbox)) = state.all.iter().find(|(known, _)| known == kind) {
+            return Ok(sandbox.service().clone());
         }
-        let (service, gateway) = self.make(kind, network)?;
-        let service = Arc::new(service);
-        state.all.push(ServedSandbox {
-            kind: kind.clone(),
-            service: service.clone(),
-            gateway,
-        });
+        let made = self.make(kind, network)?;
+        let service = made.service().clone();
+        state.all.push((kind.clone(), made));
         Ok(service)
     }
 
@@ -123,36 +106,24 @@ impl LineSandboxes {
         &self,
         kind: &SandboxKind,
         network: Option<&NetworkSettings>,
-    ) -> Result<(SandboxService, Option<Gateway>), LaunchError> {
-        let opened = network.cloned().map(NetworkSettings::open).transpose();
-        let opened = opened.map_err(|why| LaunchError::refused(Step::Network, why))?;
-        let nothing = || {
-            let flags = OFlags::RDWR | OFlags::CLOEXEC;
-            openat(CWD, "/dev/null", flags, Mode::empty())
-        };
-        let captured = opened.as_ref().map(|opened| opened.captured());
-        let plan = SandboxPlan {
+    ) -> Result<ServedSandbox, LaunchError> {
+        let run = self.run;
+        let plan = |plan: SandboxPlan| SandboxPlan {
             read_only: kind.read_only,
             bind_ro: kind.bind_ro.clone(),
             ptrace: kind.ptrace,
             limits: ResourceLimits::usual(),
-            network: captured.map_or(NetworkAccess::None, NetworkAccess::Captured),
-            ..self.programs.plan([nothing()?, nothing()?, nothing()?])?
+            ..plan
         };
-        let mut service = serve(plan, &self.programs.launcher, |process| {
-            self.home.add_program(process.unsigned_abs());
-        })?;
-        let audit = self.programs.place().audit_log();
-        let gateway = open_gateway(service.take_sockets(), opened, audit, self.run)?;
-        Ok((service, gateway))
+        ServedSandbox::make(&self.programs, &*self.home, network, move || run, plan)
     }
 
     /// Kills all programs of the line. None starts after that.
     pub(super) fn kill(&self) {
         let mut state = self.state.lock();
         state.is_over = true;
-        for sandbox in &state.all {
-            sandbox.service.kill();
+        for (_, sandbox) in &state.all {
+            sandbox.service().kill();
         }
     }
 
@@ -163,36 +134,13 @@ impl LineSandboxes {
             return;
         }
         let mut gateways = Vec::new();
-        for ServedSandbox {
-            service, gateway, ..
-        } in all
-        {
-            let bound = service.shown().iter();
-            add(
-                &mut report.bound,
-                bound.map(|path| escape(path.as_os_str().as_bytes())),
-            );
-            add(&mut report.warnings, service.warnings().iter().cloned());
-            add(
-                &mut report.limits,
-                service.in_force().iter().map(ActiveLimit::in_words),
-            );
-            // All have one launcher, which stays with what has made a sandbox.
-            report.sandbox = Some(service.backend().name());
-            gateways.extend(gateway);
+        for (_, sandbox) in all {
+            sandbox.describe(report);
+            gateways.extend(sandbox.end_programs());
         }
         self.home.programs_have_ended();
         for gateway in gateways {
-            add(&mut report.network_refusals, gateway.finish().in_words());
-        }
-    }
-}
-
-/// Adds what is not there yet.
-fn add(all: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
-    for one in more {
-        if !all.contains(&one) {
-            all.push(one);
+            add_refusals(gateway, report);
         }
     }
 }

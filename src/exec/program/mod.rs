@@ -22,7 +22,9 @@ mod profile;
 mod program_home;
 mod runnable;
 mod secret_provider;
+mod served_sandbox;
 mod ssh_agent;
+mod system_shell;
 mod terminal;
 pub mod token_cap;
 mod toolchains;
@@ -38,6 +40,7 @@ pub use profile::AgentProfile;
 pub use program_home::ProgramHome;
 pub use secret_provider::{SecretProvider, SecretVariables, with_placeholder};
 pub use ssh_agent::SshAgentAccess;
+pub use system_shell::{SystemShell, SystemShellSettings};
 pub use terminal::UserTerminal;
 pub use toolchains::version_managers;
 /// The policy: the programs that are meant to run.

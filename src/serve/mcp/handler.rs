@@ -24,6 +24,7 @@ use super::sessions::{McpSession, McpSessions};
 use super::tool_context::ToolContext;
 use super::tools::{self, RUN};
 use crate::error::{Error, Result};
+use crate::exec::program::policy::NetworkRule;
 use crate::exec::{CancelToken, Limits};
 
 /// Bytes of a token.
@@ -75,10 +76,12 @@ impl McpServer {
         let workplace = ServerHome::open(settings.clone())?;
         let (wanted, tokens) = (&settings.tools, settings.tokens);
         let named = by_tool(workplace.programs());
-        let reaches_out = named.values().any(|program| program.has_network);
+        let shell = workplace.system_shell();
+        let reaches_out = named.values().any(|program| program.has_network)
+            || shell.is_some_and(|shell| shell.network != NetworkRule::default());
         let mut shown: Vec<Tool> = tools::names()
             .filter_map(tools::find)
-            .map(|tool| tool.shown(reaches_out))
+            .map(|tool| tool.shown(reaches_out, shell))
             .collect();
         shown.extend(
             named
@@ -117,6 +120,11 @@ impl McpServer {
     /// Returns what goes on after its answer.
     pub(super) fn jobs(&self) -> Arc<ToolJobs> {
         self.jobs.clone()
+    }
+
+    /// Returns the sessions.
+    pub(super) fn sessions(&self) -> Arc<McpSessions> {
+        self.sessions.clone()
     }
 
     fn begin(&self) -> Arc<McpSession> {

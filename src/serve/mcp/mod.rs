@@ -28,5 +28,5 @@ mod transport;
 mod writer;
 
 pub use serve::serve;
-pub use server_home::ServerSettings;
+pub use server_home::{ServedShell, ServerSettings, ShellSettingsMaker};
 pub use transport::ServerEnd;

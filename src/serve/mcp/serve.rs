@@ -15,6 +15,9 @@ const THREADS: usize = 2 * AT_ONCE;
 /// The longest time that answers under way may take when the server is to end.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
+/// The interval at which is looked for shells that have been idle for long.
+const IDLE_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Serves a client on standard input and output, until it goes away or `end` says so. What still runs then is ended.
 ///
 /// # Errors
@@ -27,12 +30,19 @@ pub fn serve(settings: ServerSettings, end: ServerEnd) -> Result<()> {
         .max_blocking_threads(THREADS)
         .build()
         .map_err(|error| Error::io("eventfd", &error))?;
-    let jobs = server.jobs();
+    let (jobs, sessions) = (server.jobs(), server.sessions());
     let served = runtime.block_on(async {
         let (ends, calls) = (end.clone(), jobs.clone());
         tokio::spawn(async move {
             ends.comes().await;
             calls.cancel_all();
+        });
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(IDLE_INTERVAL).await;
+                let sessions = sessions.clone();
+                let _ = tokio::task::spawn_blocking(move || sessions.end_idle_shells()).await;
+            }
         });
         let stdio = StdioTransport::start(admission, end.clone())?;
         let serving = async {

@@ -1,28 +1,51 @@
 //! [`ServerHome`]: the home that a server's tools work in, and what they work with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::client::Client;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::policy::WatchedPolicy;
-use crate::exec::program::sandbox::{BackendChoice, Launcher};
-use crate::exec::program::{LineSource, ProgramCommand, ProgramHome};
+use crate::exec::program::sandbox::{BackendChoice, Launcher, probe};
+use crate::exec::program::{
+    LineSource, ProgramCommand, ProgramHome, SystemShell, SystemShellSettings,
+};
 use crate::exec::shell::Shell;
-use crate::exec::{self, HeldHome, HomeContext, Limits, Outcome};
+use crate::exec::{self, HeldHome, HomeContext, Limits, LineShell, Outcome};
 
 /// The settings of a server: the home that it works in, and the things that it works with.
 #[derive(Clone)]
 pub struct ServerSettings {
     /// A mounted home, or a store, which is mounted for as long as the server runs where that is possible.
     pub root: PathBuf,
-    /// The policy of real programs, and what makes their sandboxes.
-    pub programs: Option<(Arc<WatchedPolicy>, BackendChoice, Option<NetworkRequest>)>,
+    /// The shell that runs lines.
+    pub lines: ServedShell,
+    /// The backend of sandboxes.
+    pub sandbox: BackendChoice,
     /// The tools to offer; all where there are none.
     pub tools: Vec<String>,
     /// The largest number of tokens of an answer, of four bytes each.
     pub tokens: u64,
+}
+
+/// Makes the settings of a shell of this machine for the home that its lines work in.
+pub type ShellSettingsMaker = dyn Fn(&ProgramHome) -> Result<SystemShellSettings> + Send + Sync;
+
+/// The shell that runs the lines of a server.
+#[derive(Clone)]
+pub enum ServedShell {
+    /// The bundled one, without real programs.
+    Bundled,
+    /// The bundled one, with the real programs of a policy and the part of its network that is asked for.
+    WithPolicy(Arc<WatchedPolicy>, Option<NetworkRequest>),
+    /// One of this machine, in a sandbox.
+    System {
+        /// Makes its settings.
+        settings: Arc<ShellSettingsMaker>,
+        /// True if the bundled one runs them where no sandbox can be made.
+        or_bundled: bool,
+    },
 }
 
 /// A real program, as the policy has it.
@@ -36,17 +59,18 @@ pub(super) struct ProgramInfo {
     pub(super) has_network: bool,
 }
 
-/// Real programs and their policy.
-struct ProgramSetup {
-    programs: Arc<ProgramHome>,
-    lines: Arc<LineSource>,
+/// The shell of a server, with the open home that it needs.
+enum OpenShell {
+    Bundled,
+    WithPolicy(Arc<ProgramHome>, Arc<LineSource>),
+    System(Arc<ProgramHome>, Arc<SystemShellSettings>),
 }
 
 /// The home that tools work in. The home stays mounted while this lives, if this mounted it.
 pub(super) struct ServerHome {
     root: PathBuf,
     place: HomeContext,
-    real: Option<ProgramSetup>,
+    shell: OpenShell,
     /// True if the store could not be mounted: then this process has the store for itself after the first change.
     is_unmounted: bool,
     /// The last to be dropped.
@@ -60,38 +84,96 @@ impl ServerHome {
     /// As [`exec::open`] and [`ProgramHome::open`].
     pub(super) fn open(settings: ServerSettings) -> Result<ServerHome> {
         let root = settings.root;
-        let Some((policy, choice, network)) = settings.programs else {
-            let (place, held, unmounted) = exec::open_held(&root)?;
-            if let Some(why) = &unmounted {
-                log::warn!(
-                    "{} cannot be mounted, and is worked in unmounted: {}",
-                    root.display(),
-                    why.full_message()
-                );
+        let launcher = Launcher::of_this_program().with_choice(settings.sandbox);
+        match settings.lines {
+            ServedShell::Bundled => ServerHome::open_bundled(root),
+            ServedShell::WithPolicy(policy, network) => {
+                let programs = Arc::new(ProgramHome::open(&root, None, launcher)?);
+                let lines = LineSource::new(programs.clone(), policy, network);
+                let shell = OpenShell::WithPolicy(programs.clone(), Arc::new(lines));
+                ServerHome::open_with(root, &programs, shell)
             }
-            return Ok(ServerHome {
-                root,
-                place,
-                real: None,
-                is_unmounted: unmounted.is_some(),
-                held,
-            });
-        };
-        let launcher = Launcher::of_this_program().with_choice(choice);
-        let programs = Arc::new(ProgramHome::open(&root, None, launcher)?);
-        let place = exec::open_in(&root, &programs)?;
-        let lines = LineSource::new(programs.clone(), policy, network);
-        let real = ProgramSetup {
-            programs,
-            lines: Arc::new(lines),
-        };
+            ServedShell::System {
+                settings,
+                or_bundled,
+            } => match ServerHome::open_system(&root, launcher, &*settings) {
+                Err(why) if or_bundled => {
+                    log::warn!(
+                        "lines run in the bundled shell, for there is no sandbox for another one: {}",
+                        why.full_message()
+                    );
+                    ServerHome::open_bundled(root)
+                }
+                opened => opened,
+            },
+        }
+    }
+
+    fn open_bundled(root: PathBuf) -> Result<ServerHome> {
+        let (place, held, unmounted) = exec::open_held(&root)?;
+        if let Some(why) = &unmounted {
+            log::warn!(
+                "{} cannot be mounted, and is worked in unmounted: {}",
+                root.display(),
+                why.full_message()
+            );
+        }
         Ok(ServerHome {
             root,
             place,
-            real: Some(real),
+            shell: OpenShell::Bundled,
+            is_unmounted: unmounted.is_some(),
+            held,
+        })
+    }
+
+    fn open_system(
+        root: &Path,
+        launcher: Launcher,
+        settings: &ShellSettingsMaker,
+    ) -> Result<ServerHome> {
+        let found = probe(&launcher);
+        if found.backend.is_none() {
+            let broken = found
+                .capabilities
+                .iter()
+                .find(|one| one.works == Some(false));
+            let why = broken.map_or_else(String::new, |one| format!(": {}", one.found));
+            return Err(Error::refused(
+                format!("no sandbox can be made on this machine{why}"),
+                "`trumanfs doctor` says what is missing. Or have lines run in the bundled shell: --shell bundled.",
+            ));
+        }
+        let programs = Arc::new(ProgramHome::open(root, None, launcher)?);
+        let settings = Arc::new(settings(&programs)?);
+        let shell = OpenShell::System(programs.clone(), settings);
+        ServerHome::open_with(root.to_owned(), &programs, shell)
+    }
+
+    fn open_with(root: PathBuf, programs: &ProgramHome, shell: OpenShell) -> Result<ServerHome> {
+        Ok(ServerHome {
+            place: exec::open_in(&root, programs)?,
+            root,
+            shell,
             is_unmounted: false,
             held: None,
         })
+    }
+
+    /// Returns the home of real programs, where they run.
+    fn programs_home(&self) -> Option<&ProgramHome> {
+        match &self.shell {
+            OpenShell::Bundled => None,
+            OpenShell::WithPolicy(programs, _) | OpenShell::System(programs, _) => Some(programs),
+        }
+    }
+
+    /// Returns the shell of this machine that runs lines, if one does.
+    pub(super) fn system_shell(&self) -> Option<&SystemShellSettings> {
+        match &self.shell {
+            OpenShell::System(_, settings) => Some(settings),
+            _ => None,
+        }
     }
 
     /// Returns where executors work.
@@ -102,10 +184,7 @@ impl ServerHome {
     /// Returns whether the home is gone that was mounted for this: its daemon has ended.
     pub(super) fn is_lost(&self) -> bool {
         let held = self.held.as_ref().is_some_and(HeldHome::is_lost);
-        held || self
-            .real
-            .as_ref()
-            .is_some_and(|real| real.programs.is_lost())
+        held || self.programs_home().is_some_and(ProgramHome::is_lost)
     }
 
     /// Returns whether the store is worked in unmounted.
@@ -115,15 +194,26 @@ impl ServerHome {
 
     /// Returns whether `/tmp` is the session's scratch directory.
     pub(super) fn has_scratch(&self) -> bool {
-        self.real.is_some()
+        self.programs_home().is_some()
     }
 
-    /// Makes a shell.
-    pub(super) fn shell(&self, limits: Limits) -> Shell {
+    /// Makes a shell for the lines of a session.
+    pub(super) fn session_shell(&self, limits: Limits) -> LineShell {
+        match &self.shell {
+            OpenShell::System(programs, settings) => {
+                let shell = SystemShell::new(programs.clone(), settings.clone(), limits);
+                LineShell::System(Box::new(shell.with_session(None)))
+            }
+            _ => LineShell::Bundled(Box::new(self.bundled_shell(limits))),
+        }
+    }
+
+    /// Makes a bundled shell, with the programs of the policy.
+    pub(super) fn bundled_shell(&self, limits: Limits) -> Shell {
         let shell = Shell::at(self.place.clone(), limits);
-        match &self.real {
-            Some(real) => shell.with_programs(real.lines.clone()),
-            None => shell,
+        match &self.shell {
+            OpenShell::WithPolicy(_, lines) => shell.with_programs(lines.clone()),
+            _ => shell,
         }
     }
 
@@ -137,11 +227,11 @@ impl ServerHome {
 
     /// Returns the real programs that the policy knows now.
     pub(super) fn programs(&self) -> Vec<ProgramInfo> {
-        let Some(real) = &self.real else {
+        let OpenShell::WithPolicy(_, lines) = &self.shell else {
             return Vec::new();
         };
-        let policy = real.lines.policy();
-        let is_offline = matches!(real.lines.network(), Some(NetworkRequest::Nothing));
+        let policy = lines.policy();
+        let is_offline = matches!(lines.network(), Some(NetworkRequest::Nothing));
         let spec = |name: &str| {
             let reach = policy.reach(name);
             ProgramInfo {
@@ -160,12 +250,14 @@ impl ServerHome {
         command: ProgramCommand,
         streams: exec::pipeline::RequestStreams,
     ) -> Option<Outcome> {
-        let real = self.real.as_ref()?;
-        let policy = real.lines.policy();
+        let OpenShell::WithPolicy(programs, lines) = &self.shell else {
+            return None;
+        };
+        let policy = lines.policy();
         let command = ProgramCommand {
-            network: real.lines.network().cloned(),
+            network: lines.network().cloned(),
             ..command
         };
-        Some(real.programs.run(&policy, &command, streams))
+        Some(programs.run(&policy, &command, streams))
     }
 }

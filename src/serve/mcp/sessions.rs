@@ -1,17 +1,20 @@
 //! Sessions of a client: a shell whose working directory and variables last, and the runs that were made in it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::server_home::ServerHome;
-use crate::exec::Limits;
-use crate::exec::shell::Shell;
+use crate::exec::{Limits, LineShell};
 use crate::journal::RunId;
 
 /// The largest number of sessions that are kept: the least recently used session is forgotten.
 const MAX_SESSIONS: usize = 64;
+/// The time after which a shell that runs nothing is ended.
+const IDLE_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// The number of runs among which one that is noted again may be.
+const RECENT: usize = 100;
 /// The largest number of runs of a session that are kept.
 const RUNS: usize = 10_000;
 
@@ -20,7 +23,7 @@ pub(super) struct McpSession {
     /// Its id.
     pub(super) id: String,
     /// Its shell; locked while a line runs.
-    pub(super) shell: Mutex<Shell>,
+    pub(super) shell: Mutex<LineShell>,
     /// The working directory after the last line.
     cwd: Mutex<Vec<u8>>,
     runs: Mutex<Vec<RunId>>,
@@ -31,7 +34,7 @@ pub(super) struct McpSession {
 
 impl McpSession {
     fn new(workplace: &Arc<ServerHome>, limits: Limits) -> McpSession {
-        let shell = workplace.shell(limits);
+        let shell = workplace.session_shell(limits);
         McpSession {
             id: RunId::random().to_string(),
             cwd: Mutex::new(shell.cwd()),
@@ -44,7 +47,7 @@ impl McpSession {
 
     /// Goes on in a home that was opened anew. The working directory stays, variables do not.
     fn move_to(&self, workplace: &Arc<ServerHome>, limits: Limits) {
-        let mut shell = workplace.shell(limits);
+        let mut shell = workplace.session_shell(limits);
         // A directory that is gone is said by the next line.
         let _ = shell.set_cwd(&self.cwd());
         // A line that still runs in the lost home ends by itself.
@@ -60,11 +63,28 @@ impl McpSession {
     /// Notes the working directory after a line.
     pub(super) fn set_cwd(&self, cwd: Vec<u8>) {
         *self.cwd.lock() = cwd;
+        *self.used.lock() = Instant::now();
     }
 
-    /// Notes a run.
+    /// Ends its shell where that has been idle for long, and is one that takes something meanwhile.
+    fn end_idle_shell(&self) {
+        let is_idle = self.used.lock().elapsed() > IDLE_LIMIT;
+        // One that runs a line is locked.
+        if is_idle
+            && let Some(mut shell) = self.shell.try_lock()
+            && let LineShell::System(shell) = &mut *shell
+        {
+            let minutes = IDLE_LIMIT.as_secs() / 60;
+            shell.end_shell(&format!("it was idle for {minutes} minutes"));
+        }
+    }
+
+    /// Notes a run, unless it is one of the last already.
     pub(super) fn add(&self, run: RunId) {
         let mut runs = self.runs.lock();
+        if runs.iter().rev().take(RECENT).any(|known| *known == run) {
+            return;
+        }
         if runs.len() == RUNS {
             runs.remove(0);
         }
@@ -73,6 +93,10 @@ impl McpSession {
 
     /// Returns its runs, oldest first.
     pub(super) fn runs(&self) -> Vec<RunId> {
+        // What the last line has left running may have changed something since; a line that runs now is no run yet.
+        if let Some(run) = self.shell.try_lock().and_then(|shell| shell.changed_run()) {
+            self.add(run);
+        }
         self.runs.lock().clone()
     }
 }
@@ -104,6 +128,13 @@ impl McpSessions {
         }
         sessions.push(made.clone());
         made
+    }
+
+    /// Ends the shells that have been idle for long.
+    pub(super) fn end_idle_shells(&self) {
+        for session in self.all() {
+            session.end_idle_shell();
+        }
     }
 
     /// Has all of them go on in a home that was opened anew.

@@ -13,9 +13,8 @@ use super::live_output::LiveOutput;
 use super::server_home::ServerHome;
 use super::sessions::McpSession;
 use crate::exec::files::{FileCall, FileRequest, FileResult};
-use crate::exec::pipeline::{self, RequestStreams};
-use crate::exec::shell::Shell;
-use crate::exec::{CancelToken, Limits, Outcome, Request};
+use crate::exec::pipeline::RequestStreams;
+use crate::exec::{CancelToken, Limits, LineShell, Outcome, Request};
 use crate::name::escape;
 
 /// The longest time that an operation on files may take.
@@ -85,6 +84,9 @@ impl ToolContext {
                 None => {}
             }
         };
+        if let Some(run) = shell.changed_run() {
+            self.session.add(run);
+        }
         let mut outcome = self.line(&mut shell, line, time);
         self.session.set_cwd(outcome.cwd.clone());
         let forgotten = shell.forget_large_variables(VARIABLES);
@@ -104,7 +106,8 @@ impl ToolContext {
 
     /// Runs a line in a shell of its own that begins where the session's is. Nobody waits for it.
     pub(super) fn line_aside(&self, words: &[&str], time: Duration) -> Outcome {
-        let mut shell = self.workplace.shell(Limits::default());
+        let shell = self.workplace.bundled_shell(Limits::default());
+        let mut shell = LineShell::Bundled(Box::new(shell));
         // A directory that is gone is said by the line.
         let _ = shell.set_cwd(&self.session.cwd());
         let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
@@ -112,14 +115,14 @@ impl ToolContext {
         self.line(&mut shell, &String::from_utf8_lossy(&line), time)
     }
 
-    fn line(&self, shell: &mut Shell, line: &str, time: Duration) -> Outcome {
+    fn line(&self, shell: &mut LineShell, line: &str, time: Duration) -> Outcome {
         let request = Request {
             command: line.as_bytes().to_vec(),
             limits: self.limits(time),
             cancel: Some(self.cancel.clone()),
             run: None,
         };
-        let (outcome, _) = pipeline::execute(shell, &request, self.streams(None));
+        let outcome = shell.run(&request, self.streams(None));
         self.note(&outcome);
         self.with_output(outcome)
     }

@@ -16,7 +16,7 @@ use super::server_home::ProgramInfo;
 use super::tool_context::{MAX_TIME, ToolContext, USUAL};
 use super::{file_tools, history, job_tools, result_schemas};
 use crate::exec::files::FileCall;
-use crate::exec::program::ProgramCommand;
+use crate::exec::program::{ProgramCommand, SystemShellSettings};
 
 /// The effect of a tool on what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,14 +221,19 @@ pub(super) fn find(name: &str) -> Option<&'static ToolSpec> {
 }
 
 impl ToolSpec {
-    /// Returns what a client is shown of it. `reaches_out`: whether a program of the policy reaches the network.
-    pub(super) fn shown(&self, reaches_out: bool) -> Tool {
+    /// Returns what a client is shown of it. `reaches_out`: whether a line can reach the network; `shell`: the shell of this
+    /// machine that runs lines, if one does.
+    pub(super) fn shown(&self, reaches_out: bool, shell: Option<&SystemShellSettings>) -> Tool {
         let hints = ToolAnnotations::new()
             .read_only(self.effect == ToolEffect::Reads)
             .destructive(self.effect == ToolEffect::Changes)
             .idempotent(self.is_idempotent)
             .open_world(reaches_out && self.name == "bash");
-        Tool::new(self.name, self.description, (self.schema)())
+        let description = match shell.filter(|_| self.name == "bash") {
+            Some(shell) => Cow::from(describe_shell(shell, reaches_out)),
+            None => Cow::from(self.description),
+        };
+        Tool::new(self.name, description, (self.schema)())
             .with_raw_output_schema(Arc::new((self.result)()))
             .with_annotations(hints)
     }
@@ -242,6 +247,18 @@ impl ToolSpec {
     pub(super) fn is_about_jobs(&self) -> bool {
         self.name.starts_with("bash_")
     }
+}
+
+/// Describes lines that a shell of this machine runs.
+fn describe_shell(shell: &SystemShellSettings, reaches_out: bool) -> String {
+    let shell = shell.shell.display();
+    let network = match reaches_out {
+        true => "Of the network, only some hosts can be reached.",
+        false => "There is no network.",
+    };
+    format!(
+        "Runs a line in {shell}, with the programs of this machine, in a sandbox: it can change the home and /tmp, and          nothing else. {network} The working directory, variables, functions and options last in a session; standard input          is empty. Removed and overwritten files can be brought back with undo."
+    )
 }
 
 /// Returns what a client is shown of a real program.

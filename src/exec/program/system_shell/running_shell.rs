@@ -1,0 +1,166 @@
+//! [`RunningShell`]: a shell that goes on from line to line, in a sandbox of its own.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::line_exchange::{LineEnd, LineExchange};
+use super::line_output::{LineOutput, OutputWriter};
+use super::line_pipes::PipeDirectory;
+use super::script::{LineReport, ShellDialect, first_text, text_of};
+use super::shell_start::ShellStart;
+use crate::exec::CancelToken;
+use crate::exec::home::Home;
+use crate::exec::program::program_home::ProgramHome;
+use crate::exec::program::sandbox::{LaunchError, ProgramEnd, Step};
+use crate::exec::program::served_sandbox::ServedSandbox;
+use crate::exec::request::ProgramReport;
+use crate::world::RunId;
+
+/// The longest time in which the rest of a line's output is passed on.
+pub(super) const REST_LIMIT: Duration = Duration::from_secs(2);
+
+/// A shell, which ends with everything that it has started when this is dropped.
+pub(super) struct RunningShell {
+    sandbox: ServedSandbox,
+    /// Its number in the sandbox.
+    number: u32,
+    /// Where it reads what it is to do.
+    script: OwnedFd,
+    pipes: PipeDirectory,
+    dialect: ShellDialect,
+    has_input: bool,
+    /// The last that it told.
+    last: LineReport,
+    /// The run of the line that runs, or ran last.
+    run: Arc<Mutex<RunId>>,
+    /// The home as the request of that line has it: what is changed between two lines belongs to the first one.
+    home: Option<Arc<dyn Home>>,
+}
+
+impl RunningShell {
+    /// Starts one for a line, in this directory. `input`: what its lines read.
+    ///
+    /// # Errors
+    /// No sandbox can be made, or no pipes.
+    pub(super) fn start(
+        programs: &ProgramHome,
+        start: &ShellStart,
+        (home, run): (&Arc<dyn Home>, RunId),
+        cwd: &[u8],
+        input: Option<&OwnedFd>,
+    ) -> Result<RunningShell, LaunchError> {
+        let pipes = PipeDirectory::new(programs.owner());
+        let pipes = pipes.map_err(|error| {
+            LaunchError::refused(Step::Control, format!("pipes for the shell: {error}"))
+        })?;
+        let of_line = Arc::new(Mutex::new(run));
+        let current = of_line.clone();
+        let placed = vec![pipes.placed()?];
+        let sandbox = start.make_sandbox(programs, &**home, placed, move || *current.lock())?;
+        let (read, script) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&script, true)?;
+        let nothing = ShellStart::open_nothing()?;
+        let second = match input {
+            Some(input) => rustix::io::fcntl_dupfd_cloexec(input, 0)?,
+            None => rustix::io::fcntl_dupfd_cloexec(&nothing, 0)?,
+        };
+        let number = start.start_in(
+            &sandbox,
+            &start.session_words(),
+            cwd,
+            [read, nothing, second],
+        )?;
+        let text = first_text(input.is_some());
+        // A new pipe has room for this.
+        rustix::io::write(&script, &text)?;
+        Ok(RunningShell {
+            sandbox,
+            number,
+            script,
+            pipes,
+            dialect: ShellDialect::of(&start.settings().shell),
+            has_input: input.is_some(),
+            last: LineReport::of_start(cwd),
+            run: of_line,
+            home: Some(home.clone()),
+        })
+    }
+
+    /// Returns how it ended, if it has.
+    pub(super) fn end_so_far(&self) -> Option<ProgramEnd> {
+        self.sandbox.service().end_so_far(self.number)
+    }
+
+    /// Returns the run of its last line, where that or what it has left running has changed something by now.
+    pub(super) fn changed_run(&self) -> Option<RunId> {
+        let home = self.home.as_ref()?;
+        home.programs_go_on();
+        home.has_changed().then(|| *self.run.lock())
+    }
+
+    /// Notes that what it does belongs to another request from now on.
+    pub(super) fn work_for(&mut self, home: &Arc<dyn Home>, run: RunId) {
+        // A namespace belongs to one request at a time.
+        self.home = None;
+        *self.run.lock() = run;
+        home.add_program(self.sandbox.service().pid().unsigned_abs());
+        self.home = Some(home.clone());
+    }
+
+    /// Runs a line, whose output goes to these writers. Returns its end, and whether all of its output was passed on.
+    ///
+    /// # Errors
+    /// The pipes for it cannot be made: nothing was run.
+    pub(super) fn run_line(
+        &mut self,
+        line: &[u8],
+        to: [OutputWriter; 2],
+        cancel: &CancelToken,
+        is_lost: &dyn Fn() -> bool,
+    ) -> rustix::io::Result<(LineEnd, bool)> {
+        let pipes = self.pipes.make_pipes()?;
+        let nonce = RunId::random().to_string();
+        let before = (&self.last, self.has_input);
+        let text = text_of(line, self.dialect, before, (&pipes.name, &nonce));
+        let (mut read, mut held) = (Vec::new(), Vec::new());
+        for (pipe, to) in pipes.streams.into_iter().zip(to) {
+            read.push((pipe.read, to));
+            held.push(pipe.held);
+        }
+        let output = LineOutput::start(read)?;
+        let exchange = LineExchange {
+            sandbox: self.sandbox.service(),
+            shell: self.number,
+            script: &self.script,
+            report: &pipes.report.read,
+            nonce: &nonce,
+        };
+        let end = exchange.run(&text, cancel, is_lost);
+        self.pipes.remove_names(&pipes.name);
+        drop(held);
+        if let LineEnd::Reported(report) = &end {
+            self.last = report.clone();
+        } else {
+            self.sandbox.service().kill();
+        }
+        Ok((end, output.finish(REST_LIMIT)))
+    }
+
+    /// Adds to a report what there is to know of its sandbox.
+    pub(super) fn describe(&self, report: &mut ProgramReport) {
+        self.sandbox.describe(report);
+    }
+
+    /// Ends it and everything that it has started, and adds to a report what came of its network.
+    pub(super) fn end(self, report: &mut ProgramReport) {
+        let RunningShell { sandbox, home, .. } = self;
+        sandbox.end(report);
+        if let Some(home) = home {
+            home.programs_have_ended();
+        }
+    }
+}
