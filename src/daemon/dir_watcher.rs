@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::fuse::{CacheInvalidator, ROOT, SharedState, StoreWatcher};
 use crate::name::Name;
 use crate::sys::fanotify::{self, FsEvent, NodeHandle};
-use crate::world::Dir;
+use crate::world::{Dir, Meta};
 
 /// The time for which events are gathered before they are handled.
 const GATHER_TIME: Duration = Duration::from_millis(200);
@@ -139,7 +139,7 @@ impl DirWatcher {
                 "too many changes behind the mount at once; everything known is looked at anew"
             );
             for (dir, name, number) in shared.inodes.entries() {
-                kernel.invalidate_entry(dir, &name);
+                invalidate_name(shared, kernel, (dir, &name));
                 kernel.invalidate_inode(number, true);
             }
         }
@@ -163,7 +163,7 @@ struct StoreChange {
 fn pass_on(shared: &SharedState, kernel: &dyn CacheInvalidator, seen: &StoreChange) -> bool {
     let (dir, name, is_name) = (seen.dir, &seen.name[..], seen.is_name);
     if is_name {
-        kernel.invalidate_entry(dir, name);
+        invalidate_name(shared, kernel, (dir, name));
     }
     let Ok(place) = shared.inodes.location(dir) else {
         return false;
@@ -193,12 +193,35 @@ fn pass_on(shared: &SharedState, kernel: &dyn CacheInvalidator, seen: &StoreChan
         kernel.invalidate_inode(number, !written && !is_name);
         // With the writeback cache the kernel trusts its own size of a file until it forgets the file, and it does not
         // forget an open one.
-        if shared.mechanisms.lock().writeback {
+        if !meta.is_dir() && shared.mechanisms.lock().writeback {
             kernel.invalidate_entry(dir, name);
             return open;
         }
     }
     false
+}
+
+/// Makes the kernel look a name up again, unless it leads to the directory that the kernel knows by it. The kernel unhashes
+/// what it drops, and for whoever works in such a directory getcwd(2) fails with `ENOENT` then, until somebody looks it up.
+fn invalidate_name(shared: &SharedState, kernel: &dyn CacheInvalidator, (dir, name): (u64, &[u8])) {
+    match is_known_directory(shared, (dir, name)) {
+        true => kernel.invalidate_inode(dir, true),
+        false => kernel.invalidate_entry(dir, name),
+    }
+}
+
+fn is_known_directory(shared: &SharedState, (dir, name): (u64, &[u8])) -> bool {
+    let found = || {
+        let place = shared.inodes.location(dir).ok()?;
+        let found = shared
+            .world
+            .root()
+            .dir_expecting(&place.path, place.id)
+            .ok()?;
+        found.stat(Name::new(name).ok()?).ok()
+    };
+    let known = |meta: &Meta| shared.inodes.knows_at((dir, name), meta.id, meta.born);
+    found().is_some_and(|meta| meta.is_dir() && known(&meta))
 }
 
 impl StoreWatcher for DirWatcher {

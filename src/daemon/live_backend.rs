@@ -131,7 +131,11 @@ impl ChangeBackend for LiveBackend<'_> {
 
     fn set_attr(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Result<Meta> {
         let meta = self.fs.set_attr(located, change, caller)?;
-        self.changed_within(meta.id, change.size.is_some());
+        match self.shared.inodes.number_of(meta.id) {
+            // Who works in a directory keeps it: its name leads there as before.
+            Some(number) if meta.is_dir() => self.kernel.invalidate_inode(number, false),
+            _ => self.changed_within(meta.id, change.size.is_some()),
+        }
         Ok(meta)
     }
 

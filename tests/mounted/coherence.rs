@@ -4,12 +4,14 @@
 //! Owns the measurement: the test waits for each change and prints how long it took.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink as plant_link};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::calls::*;
-use crate::common::{Home, need_mount, need_passthrough, need_root};
+use crate::common::{Home, need_mount, need_passthrough, need_root, need_tools};
 
 /// How long a change may take to show. The promise is one second; a loaded machine gets some grace.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -320,6 +322,77 @@ fn what_was_replaced_behind_the_mount_is_never_absent() {
                 1 => fs::write(fresh, "new").unwrap(),
                 _ => drop(fs::metadata(&sub).unwrap()),
             }
+        }
+    }
+}
+
+/// getcwd(2) fails for whoever works in a directory of which the kernel has dropped the name.
+#[test]
+fn who_works_in_a_directory_keeps_it_while_its_owner_does() {
+    need_mount!();
+    need_tools!("python3");
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::with(options);
+        let enter = "import os, sys, time\n\
+                     os.chdir(sys.argv[1])\n\
+                     print(flush=True)\n\
+                     sys.stdin.readline()\n\
+                     print(os.getcwd())";
+        for round in 0..12 {
+            let (there, here) = (
+                home.store().join(format!("d{round}")),
+                home.path(format!("d{round}")),
+            );
+            fs::create_dir(&there).unwrap();
+            let mut python = Command::new("python3");
+            python
+                .args(["-c", enter])
+                .arg(&here)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
+            let mut within = python.spawn().unwrap();
+            let mut entered = [0];
+            within
+                .stdout
+                .as_mut()
+                .unwrap()
+                .read_exact(&mut entered)
+                .unwrap();
+            // What its owner does to it beside the home, and to the directory around it.
+            match round % 4 {
+                0 => {}
+                1 => fs::set_permissions(&there, fs::Permissions::from_mode(0o700)).unwrap(),
+                2 => {
+                    fs::rename(&there, home.store().join("aside")).unwrap();
+                    fs::rename(home.store().join("aside"), &there).unwrap();
+                }
+                _ => fs::write(there.join("new"), "x").unwrap(),
+            }
+            fs::write(home.store().join("beside"), round.to_string()).unwrap();
+            // Until the home has heard of it.
+            let end = Instant::now() + Duration::from_secs(10);
+            while fs::read_to_string(home.path("beside")).unwrap_or_default() != round.to_string() {
+                assert!(Instant::now() < end);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            drop(within.stdin.take());
+            let mut told = String::new();
+            within
+                .stdout
+                .take()
+                .unwrap()
+                .read_to_string(&mut told)
+                .unwrap();
+            assert!(
+                within.wait().unwrap().success(),
+                "{options:?}, round {round}"
+            );
+            assert_eq!(
+                Path::new(told.trim_end()),
+                here,
+                "{options:?}, round {round}"
+            );
         }
     }
 }
