@@ -33,6 +33,15 @@ impl LineShell {
         }
     }
 
+    /// Returns whether the last line has ended the shell of a session by itself.
+    #[must_use]
+    pub fn has_exited(&self) -> bool {
+        match self {
+            LineShell::Bundled(_) => false,
+            LineShell::System(shell) => shell.has_exited(),
+        }
+    }
+
     /// Returns the run of the last line, where something that it has left running may have changed something by now.
     #[must_use]
     pub fn changed_run(&self) -> Option<RunId> {

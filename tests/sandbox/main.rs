@@ -35,5 +35,6 @@ mod ordinary_user;
 mod races;
 mod run;
 mod surroundings;
+mod system_shell;
 mod task;
 mod terminal;

@@ -191,6 +191,9 @@ pub struct ProgramReport {
     /// itself, and the number of those beyond.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ended_processes: Vec<String>,
+    /// True if something that a line has left running can still write to the output of that line.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
     /// True if the output of a program that succeeds is dropped.
     pub suppress_success_output: bool,
 }

@@ -49,7 +49,7 @@ pub(super) fn run_prompt(shell: LineShell) -> Result<u8> {
                 // Ctrl-C while the line was typed has ended that and nothing else.
                 let (outcome, ended) = run(&mut shell.borrow_mut(), line.as_bytes(), &interrupt);
                 status = outcome.return_code;
-                if ended {
+                if ended || shell.borrow().has_exited() {
                     return Ok(status);
                 }
             }
@@ -79,7 +79,8 @@ pub(super) fn read_all(mut shell: LineShell) -> Result<u8> {
         if !more || !is_open {
             let (outcome, ended) = run(&mut shell, &typed, &interrupt);
             status = outcome.return_code;
-            if outcome.status == Status::Blocked || ended || !more {
+            let is_over = outcome.status == Status::Blocked || shell.has_exited();
+            if is_over || ended || !more {
                 return Ok(status);
             }
             typed.clear();

@@ -49,7 +49,7 @@ pub(super) async fn call(
             text: cut(answer.text, most + most / 2),
             ..answer
         };
-        let answer = answer.with("session", session);
+        let answer = keep_background_output(answer.with("session", session), &of_thread, &all);
         all.end(&of_thread, answer.clone());
         drop(work);
         drop(ticket);
@@ -86,6 +86,21 @@ pub(super) async fn call(
             }
         }
     }
+}
+
+/// Keeps the call of a line that has left something running, so that what that writes can be asked for.
+fn keep_background_output(answer: ToolAnswer, job: &Arc<ToolJob>, jobs: &ToolJobs) -> ToolAnswer {
+    let goes_on = answer.data.get("goes_on") == Some(&true.into());
+    if !goes_on || jobs.keep(job).is_err() {
+        return answer;
+    }
+    job.news();
+    let mut answer = answer.with("job", job.id.clone());
+    answer.text.push_str(&format!(
+        "[background processes go on: bash_output with job {} says what they write]\n",
+        job.id
+    ));
+    answer
 }
 
 /// Tells a client how far a call is, if it wants to know.

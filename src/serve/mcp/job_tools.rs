@@ -44,6 +44,9 @@ pub(super) fn output(work: &ToolContext, arguments: &JobOutputArgs) -> ToolAnswe
                 .get("return_code")
                 .and_then(serde_json::Value::as_u64);
             match (status, code) {
+                (Some(status), Some(code)) if answer.data.contains_key("goes_on") => format!(
+                    "[the line has ended: {status}, exit code {code}; this is of its background processes]\n"
+                ),
                 (Some(status), Some(code)) => format!("[ended: {status}, exit code {code}]\n"),
                 _ => format!("[ended]\n{}", answer.text),
             }

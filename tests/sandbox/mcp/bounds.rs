@@ -219,7 +219,7 @@ fn the_variables_of_a_session_are_bounded() {
     need_mount!();
     let store = tempfile::tempdir().unwrap();
     std::fs::write(store.path().join("big"), "x".repeat(3 << 20)).unwrap();
-    let mut server = Server::start(Era::Sessions, store.path(), &[]);
+    let mut server = Server::start(Era::Sessions, store.path(), &["--shell", "bundled"]);
     let (told, _) = server.does("bash", json!({"command": "A=1; B=$(cat big); C=3"}));
     assert!(told.contains("forgotten: the variable B;"), "{told}");
     let (told, _) = server.does(

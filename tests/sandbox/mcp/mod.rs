@@ -7,4 +7,7 @@ mod hostile;
 mod malformed;
 mod places;
 mod server;
+mod shell_attacks;
+mod shell_corpus;
+mod shell_sessions;
 mod tools;

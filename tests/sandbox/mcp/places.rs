@@ -14,8 +14,8 @@ use crate::common::{Home, binary, need_mount, need_root};
 fn two_servers_of_one_store_see_each_others_files_and_undo_their_own_runs() {
     need_mount!();
     let store = tempfile::tempdir().unwrap();
-    let mut one = Server::start(Era::Sessions, store.path(), &[]);
-    let mut two = Server::start(Era::Stateless, store.path(), &[]);
+    let mut one = Server::start(Era::Sessions, store.path(), &["--shell", "bundled"]);
+    let mut two = Server::start(Era::Stateless, store.path(), &["--shell", "bundled"]);
     let mounted = Mounted::of(store.path());
     let (_, wrote) = one.does("write_file", json!({"path": "a", "content": "one\n"}));
     let (told, _) = two.does("read_text_file", json!({"path": "a"}));

@@ -25,7 +25,7 @@ pub(super) type OutputWriter = Box<dyn Write + Send>;
 pub(super) struct LineOutput {
     /// Closed when the line has ended.
     ending: OwnedFd,
-    told: Receiver<()>,
+    told: Receiver<bool>,
     streams: usize,
 }
 
@@ -53,24 +53,41 @@ impl LineOutput {
         })
     }
 
-    /// Notes that the line has ended, and waits until all that it has written is passed on, so long at most. Returns
-    /// whether it is.
-    pub(super) fn finish(self, most: Duration) -> bool {
+    /// Notes that the line has ended, and waits until all that it has written is passed on, so long at most.
+    pub(super) fn finish(self, most: Duration) -> OutputEnd {
         drop(self.ending);
         let end = Instant::now() + most;
-        (0..self.streams).all(|_| {
+        let mut found = OutputEnd::default();
+        for _ in 0..self.streams {
             let left = end.saturating_duration_since(Instant::now());
-            self.told.recv_timeout(left).is_ok()
-        })
+            match self.told.recv_timeout(left) {
+                Ok(is_open) => found.goes_on |= is_open,
+                Err(_) => found.is_left_behind = true,
+            }
+        }
+        found
     }
 }
 
-fn pass_on(pipe: &OwnedFd, ended: &OwnedFd, mut to: OutputWriter, tell: &Sender<()>) {
+/// The output of a line that has ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OutputEnd {
+    /// True if some of it could not be passed on in time.
+    pub(super) is_left_behind: bool,
+    /// True if something that the line has left running has it open.
+    pub(super) goes_on: bool,
+}
+
+fn pass_on(pipe: &OwnedFd, ended: &OwnedFd, mut to: OutputWriter, tell: &Sender<bool>) {
     drain(pipe, ended, &mut *to);
-    let _ = tell.send(());
     let mut chunk = vec![0; CHUNK];
+    let mut has_told = false;
     loop {
-        match rustix::io::read(pipe, &mut *chunk) {
+        let read = rustix::io::read(pipe, &mut *chunk);
+        if !std::mem::replace(&mut has_told, true) {
+            let _ = tell.send(!matches!(read, Ok(0)));
+        }
+        match read {
             Ok(0) => return,
             Ok(read) => {
                 let bytes = chunk.get(..read).unwrap_or_default();

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::line_exchange::{LineEnd, LineExchange};
-use super::line_output::{LineOutput, OutputWriter};
+use super::line_output::{LineOutput, OutputEnd, OutputWriter};
 use super::line_pipes::PipeDirectory;
 use super::script::{LineReport, ShellDialect, first_text, text_of};
 use super::shell_start::ShellStart;
@@ -111,7 +111,7 @@ impl RunningShell {
         self.home = Some(home.clone());
     }
 
-    /// Runs a line, whose output goes to these writers. Returns its end, and whether all of its output was passed on.
+    /// Runs a line, whose output goes to these writers. Returns its end, and that of its output.
     ///
     /// # Errors
     /// The pipes for it cannot be made: nothing was run.
@@ -121,7 +121,7 @@ impl RunningShell {
         to: [OutputWriter; 2],
         cancel: &CancelToken,
         is_lost: &dyn Fn() -> bool,
-    ) -> rustix::io::Result<(LineEnd, bool)> {
+    ) -> rustix::io::Result<(LineEnd, OutputEnd)> {
         let pipes = self.pipes.make_pipes()?;
         let nonce = RunId::random().to_string();
         let before = (&self.last, self.has_input);

@@ -101,8 +101,6 @@ pub(super) fn text_of(
     };
     let pipes = format!("{PIPES}/{pipes}");
     [
-        // So that errors have the numbers of the line's own lines.
-        b"LINENO=0\n",
         before.status_again(line).as_bytes(),
         format!("{own} eval ").as_bytes(),
         &quote::line(&[line.to_vec()]),

@@ -46,6 +46,7 @@ pub struct SystemShell {
     input: Option<OwnedFd>,
     /// Why the shell before is not there any more, where no line has said so.
     lost: Option<String>,
+    has_exited: bool,
     cwd: Vec<u8>,
     directory: WorldPath,
     report: Option<Box<ProgramReport>>,
@@ -68,6 +69,7 @@ impl SystemShell {
             input: None,
             running: None,
             lost: None,
+            has_exited: false,
             directory: WorldPath::root(),
             report: None,
         }
@@ -139,6 +141,12 @@ impl SystemShell {
         }
     }
 
+    /// Returns whether the last line has ended the session's shell by itself, as `exit` does.
+    #[must_use]
+    pub fn has_exited(&self) -> bool {
+        self.has_exited
+    }
+
     /// Returns the run of the last line of a session, where that or what it has left running has changed something by now.
     #[must_use]
     pub fn changed_run(&self) -> Option<RunId> {
@@ -171,7 +179,7 @@ impl SystemShell {
     ) -> std::result::Result<RequestEnd, LaunchError> {
         let cancel = admitted.cancel().cloned().unwrap_or_default();
         let start = ShellStart::new(&self.programs, &self.settings)?;
-        let (end, is_read) = run_single_line(
+        let (end, output) = run_single_line(
             &self.programs,
             &start,
             (home, admitted.run()),
@@ -185,7 +193,7 @@ impl SystemShell {
             None => self.early_end(&cancel).0,
         };
         Ok(RequestEnd {
-            left_behind: !is_read,
+            left_behind: output.is_left_behind,
             ..done
         })
     }
@@ -203,7 +211,7 @@ impl SystemShell {
         let programs = self.programs.clone();
         let to = [streams.stdout, streams.stderr];
         let is_lost = || programs.is_lost();
-        let (end, is_read) = match running.run_line(admitted.plan(), to, &cancel, &is_lost) {
+        let (end, output) = match running.run_line(admitted.plan(), to, &cancel, &is_lost) {
             Ok(ended) => ended,
             Err(error) => {
                 // Nothing was run.
@@ -211,12 +219,14 @@ impl SystemShell {
                 return Err(error.into());
             }
         };
+        let has_exited = matches!(end, LineEnd::ShellEnded(ProgramEnd::Exited(_)));
         let (done, lost) = match end {
             LineEnd::Reported(told) => {
                 home.programs_go_on();
                 self.enter(told.cwd);
                 self.running = Some(running);
-                let left_behind = !is_read;
+                report.goes_on = output.goes_on;
+                let left_behind = output.is_left_behind;
                 return Ok(RequestEnd {
                     left_behind,
                     ..RequestEnd::finished(told.status)
@@ -233,8 +243,9 @@ impl SystemShell {
         };
         running.end(report);
         self.lost = Some(lost);
+        self.has_exited = has_exited;
         Ok(RequestEnd {
-            left_behind: !is_read,
+            left_behind: output.is_left_behind,
             ..done
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::line_output::LineOutput;
+use super::line_output::{LineOutput, OutputEnd};
 use super::running_shell::REST_LIMIT;
 use super::shell_start::ShellStart;
 use crate::exec::CancelToken;
@@ -16,8 +16,7 @@ use crate::exec::program::sandbox::{LaunchError, ProgramEnd};
 use crate::exec::request::ProgramReport;
 use crate::world::RunId;
 
-/// Runs a line in a shell of its own. Returns its end, where it came to that, and whether all of its output was passed
-/// on.
+/// Runs a line in a shell of its own. Returns its end, where it came to that, and that of its output.
 ///
 /// # Errors
 /// No sandbox can be made.
@@ -29,7 +28,7 @@ pub(super) fn run_single_line(
     streams: RequestStreams,
     cancel: &CancelToken,
     report: &mut ProgramReport,
-) -> Result<(Option<ProgramEnd>, bool), LaunchError> {
+) -> Result<(Option<ProgramEnd>, OutputEnd), LaunchError> {
     let sandbox = start.make_sandbox(programs, &**home, Vec::new(), move || run)?;
     sandbox.describe(report);
     let pipe = || -> Result<(OwnedFd, OwnedFd), LaunchError> { Ok(pipe_with(PipeFlags::CLOEXEC)?) };
