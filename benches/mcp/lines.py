@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures lines that `trumanfs serve mcp` runs in a real bash, and tries what many of them leave behind.
 
-    lines.py [--program FILE] [--rounds N] [--sessions N] [--soak SECONDS] [--seed N]
+    lines.py [--program FILE] [--rounds N] [--sessions N] [--soak SECONDS [--pause SECONDS]] [--seed N]
 
 Speed: each line in turn in an open session of the server, and in a plain bash that is open, too: the difference is what the
 sandbox, the home, the run and the protocol cost. Then the first line of new sessions, and the opening and closing of many. With
@@ -181,9 +181,9 @@ def sessions(server, count, root):
 class Occupant(threading.Thread):
     """A session with a directory of its own, in which everything can be compared."""
 
-    def __init__(self, server, root, number, end, seed):
+    def __init__(self, server, root, number, end, seed, pause):
         super().__init__()
-        self.server, self.end = server, end
+        self.server, self.end, self.pause = server, end, pause
         self.choice = random.Random(seed * 100 + number)
         self.directory = os.path.join(root, f"s{number}")
         self.session = None
@@ -227,6 +227,7 @@ class Occupant(threading.Thread):
 
     def step(self):
         choice = self.choice
+        time.sleep(choice.random() * self.pause)
         before = self.tree()
         kind = choice.choices(["line", "edit", "write", "cancel"], [10, 2, 2, 1])[0]
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -280,12 +281,12 @@ class Occupant(threading.Thread):
             self.problems.append(repr(error))
 
 
-def soak(server, root, seconds, seed, program):
+def soak(server, root, seconds, seed, pause):
     end = time.time() + seconds
     occupants = []
     for number in range(4):
         os.mkdir(os.path.join(root, f"s{number}"))
-        occupants.append(Occupant(server, root, number, end, seed))
+        occupants.append(Occupant(server, root, number, end, seed, pause))
     for occupant in occupants:
         occupant.start()
     seen = []
@@ -312,6 +313,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--soak", type=float, default=0)
+    parser.add_argument("--pause", type=float, default=0, help="the longest pause before a call of --soak, in seconds")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     directory = tempfile.mkdtemp(prefix="trumanfs-lines-", dir="/var/tmp")
@@ -327,7 +329,7 @@ def main():
         if args.sessions:
             sessions(server, args.sessions, root)
         if args.soak:
-            failed = soak(server, root, args.soak, args.seed, args.program)
+            failed = soak(server, root, args.soak, args.seed, args.pause)
     finally:
         server.end()
         print("left at the end:", leftovers(root))

@@ -26,6 +26,8 @@ struct DoctorReport {
     sandbox: bool,
     /// What makes the sandbox, where nobody asks for another backend.
     backend: Option<&'static str>,
+    /// The shell that runs lines of `serve mcp` without a policy.
+    shell: &'static str,
     /// The trials for homes.
     mounting: Vec<MachineCapability>,
     /// The trials for sandboxes.
@@ -48,6 +50,10 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitReason> {
             .all(|one| !one.needed || one.works == Some(true)),
         sandbox: found.backend.is_some(),
         backend: found.backend.map(Backend::name),
+        shell: match found.backend {
+            Some(_) => "bash",
+            None => "bundled",
+        },
         mounting,
         capabilities: found.capabilities,
         hidden_links: hidden_links(),
@@ -148,6 +154,13 @@ fn print(report: &DoctorReport, out: &mut Printer) {
             one.remedy.as_deref(),
         );
     }
+    let lines = match report.shell {
+        "bash" => {
+            "`serve mcp` runs lines in bash, in a sandbox, unless it gets --policy or --shell"
+        }
+        _ => "`serve mcp` runs lines in the bundled shell, for there is no sandbox",
+    };
+    print_entry(out, ("ok", TextStyle::Added), "lines", lines, None);
     for one in &report.installed {
         let sign = if one.remedy.is_none() {
             ("ok", TextStyle::Added)

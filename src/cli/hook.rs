@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::execute::with_policy;
 use super::exit::{ExitReason, from_clap};
 use super::output::Printer;
+use super::system_shell::system_shell;
 use crate::error::Result;
 use crate::exec::program::ProgramHome;
 use crate::exec::program::policy::shipped_names;
@@ -59,6 +60,10 @@ pub(super) struct HookArgs {
     /// The home, or the store [default: $TRUMANFS_ROOT, $CLAUDE_PROJECT_DIR, the agent's working directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: Option<PathBuf>,
+    /// The shell that runs lines: `bundled`, or one of this machine (`bash`, a path) in a sandbox, which no policy and no
+    /// word of a line keeps from running [default: bundled]
+    #[arg(long, value_name = "SHELL", conflicts_with = "policy")]
+    shell: Option<OsString>,
     /// Let lines run the real programs that this policy allows (a file, or `default`), each in a sandbox
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
@@ -185,6 +190,7 @@ fn decide(args: &HookArgs, event: &[u8]) -> Value {
     let mut setting = HookSettings {
         program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("trumanfs")),
         root,
+        shell: system_shell(args.shell.as_ref()),
         allows: args.allow,
         ..HookSettings::default()
     };

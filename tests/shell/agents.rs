@@ -100,11 +100,25 @@ impl Model {
 
     /// Runs Codex with these hooks.
     fn codex(&self, agent: &Path, cwd: &Path, hooks: &Value) -> Output {
+        self.codex_with(agent, cwd, hooks, "")
+    }
+
+    /// Runs Codex with a server for `home`.
+    fn codex_with_server(&self, agent: &Path, cwd: &Path, args: &[&str]) -> Output {
+        let server = format!(
+            "[mcp_servers.home]\ncommand = \"{}\"\nargs = {}\ndefault_tools_approval_mode = \"approve\"\n",
+            binary(),
+            json!(args)
+        );
+        self.codex_with(agent, cwd, &json!({}), &server)
+    }
+
+    fn codex_with(&self, agent: &Path, cwd: &Path, hooks: &Value, more: &str) -> Output {
         let dir = self.dir.path().join(".codex");
         fs::create_dir_all(&dir).unwrap();
         let config = format!(
             "model = \"gpt-5.5\"\nmodel_provider = \"script\"\n[model_providers.script]\nname = \"script\"\n\
-             base_url = \"http://127.0.0.1:{}/v1\"\nwire_api = \"responses\"\nenv_key = \"MODEL_KEY\"\n",
+             base_url = \"http://127.0.0.1:{}/v1\"\nwire_api = \"responses\"\nenv_key = \"MODEL_KEY\"\n{more}",
             self.port
         );
         fs::write(dir.join("config.toml"), config).unwrap();
@@ -369,7 +383,14 @@ fn claude_code_works_by_the_servers_tools_alone() {
         {"name": "Bash", "input": {"command": "id", "description": "x"}},
         {"name": "mcp__home__undo", "input": {}},
     ]));
-    let words = ["serve", "mcp", "--root", dir.path().to_str().unwrap()];
+    let words = [
+        "serve",
+        "mcp",
+        "--shell",
+        "bundled",
+        "--root",
+        dir.path().to_str().unwrap(),
+    ];
     let server = json!({"mcpServers": {"home": {"command": binary(), "args": words}}});
     let server = server.to_string();
     let words = [
@@ -391,6 +412,57 @@ fn claude_code_works_by_the_servers_tools_alone() {
         b"old\n",
         "{results:#?}"
     );
+}
+
+/// Both agents type lines of bash for a server, which keeps their shell from line to line.
+#[test]
+fn both_agents_work_with_lines_in_a_real_shell() {
+    need_mount!();
+    let (claude, codex) = (need_agent!("claude"), need_agent!("codex"));
+    let lines = [
+        "for i in 1 2 3; do echo $i; done > f; total() { awk '{ s += $1 } END { print s }' f; }; x=kept",
+        "total; echo $x; python3 - <<'E'\nprint(open('f').read().split())\nE",
+        "rm f; cat /home/*/.ssh/id_rsa; echo gone",
+    ];
+    for is_claude in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let call = |name: &str, input: Value| match is_claude {
+            true => json!({"name": format!("mcp__home__{name}"), "input": input}),
+            false => json!({"name": name, "namespace": "mcp__home", "input": input}),
+        };
+        let mut calls: Vec<Value> = lines
+            .iter()
+            .map(|line| call("bash", json!({"command": line})))
+            .collect();
+        calls.push(call("undo", json!({})));
+        let model = Model::start(&json!(calls));
+        let root = dir.path().to_str().unwrap();
+        let args = ["serve", "mcp", "--shell", "bash", "--root", root];
+        let output = if is_claude {
+            let server =
+                json!({"mcpServers": {"home": {"command": binary(), "args": args}}}).to_string();
+            let words = [
+                "--mcp-config",
+                &server,
+                "--tools",
+                "",
+                "--allowedTools",
+                "mcp__home",
+            ];
+            model.claude(&claude, dir.path(), &json!({}), &words)
+        } else {
+            model.codex_with_server(&codex, dir.path(), &args)
+        };
+        let results = model.results();
+        assert_eq!(results.len(), 4, "{results:#?} {}", describe(&output));
+        assert!(has(&results[1], "kept") && has(&results[1], "'1', '2', '3'"));
+        assert!(has(&results[2], "No such file or directory") && has(&results[2], "gone"));
+        assert_eq!(
+            fs::read(dir.path().join("f")).unwrap(),
+            b"1\n2\n3\n",
+            "{results:#?}"
+        );
+    }
 }
 
 /// Runs a program in `trumanfs agent`; none where no sandbox can be made.

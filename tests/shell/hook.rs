@@ -118,6 +118,72 @@ fn store() -> (tempfile::TempDir, PathBuf) {
     (dir, root)
 }
 
+/// Lines of `--shell bash` are never denied by their words, and run in the home.
+#[test]
+fn lines_of_a_real_shell_are_rewritten_whatever_they_say() {
+    need_mount!();
+    let home = Home::mount();
+    let words = |line: &str| {
+        json!({
+            "hook_event_name": "PreToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": line, "description": "d"},
+            "cwd": home.home(),
+            "permission_mode": "default",
+            "session_id": "s",
+        })
+    };
+    let root = home.home().to_str().unwrap();
+    for (line, decision, out) in [
+        (
+            "for i in 1 2; do echo $i >> f; done; sort -r f",
+            "ask",
+            "2\n1\n",
+        ),
+        ("ls; cat f | head -n 1", "allow", "f\n1\n"),
+        ("python3 - <<'E'\nprint('it\\'s')\nE", "ask", "it's\n"),
+    ] {
+        let said = answer(
+            &["claude-code", "--root", root, "--shell", "bash"],
+            &words(line),
+        );
+        let said = &said["hookSpecificOutput"];
+        assert_eq!(said["permissionDecision"], decision, "{line}: {said}");
+        assert_eq!(said["updatedInput"]["description"], "d");
+        let rewritten = said["updatedInput"]["command"].as_str().unwrap();
+        assert!(rewritten.contains("--shell bash"), "{rewritten}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", rewritten]).stdin(Stdio::null());
+        let output = crate::common::run_limited(shell, Duration::from_secs(60));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            out,
+            "{line}: {}",
+            describe(&output)
+        );
+    }
+    // In plan mode a line that may change something is not let through.
+    let mut event = words("echo x > g");
+    event["permission_mode"] = "plan".into();
+    let said = answer(
+        &["claude-code", "--root", root, "--shell", "bash", "--allow"],
+        &event,
+    );
+    assert_eq!(
+        said["hookSpecificOutput"]["permissionDecision"], "ask",
+        "{said}"
+    );
+    // Both shells at once are an error, and denied.
+    let said = answer(
+        &["codex", "--shell", "bash", "--policy", "default"],
+        &words("ls"),
+    );
+    assert_eq!(
+        said["hookSpecificOutput"]["permissionDecision"], "deny",
+        "{said}"
+    );
+}
+
 #[test]
 fn a_line_is_run_in_the_home_and_all_else_of_the_call_stays() {
     for (agent, name, out) in [

@@ -86,7 +86,10 @@ fn line_in_home(
     }
     let policy = setting.policy.as_ref();
     let directory = ground.directory(Path::new(&event.cwd));
-    let foreseen = ground.foresee(line, policy.map(|(_, policy)| policy), &directory);
+    let foreseen = match setting.shell {
+        Some(_) => Ok(ground.foresee_in_system_shell(line, &directory)),
+        None => ground.foresee(line, policy.map(|(_, policy)| policy), &directory),
+    };
     let foresight = match foreseen {
         Ok(foresight) => foresight,
         Err(why) => return refusal(&why),
@@ -94,6 +97,9 @@ fn line_in_home(
     let mut words: Vec<&[u8]> = vec![setting.program.as_os_str().as_bytes(), b"exec", b"--root"];
     words.push(ground.root.as_os_str().as_bytes());
     words.extend([&b"--cwd"[..], directory.as_os_str().as_bytes()]);
+    if let Some(shell) = &setting.shell {
+        words.extend([&b"--shell"[..], shell.as_os_str().as_bytes()]);
+    }
     if let Some((file, _)) = policy {
         words.extend([&b"--policy"[..], file.as_os_str().as_bytes()]);
     }

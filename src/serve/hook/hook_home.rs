@@ -22,6 +22,8 @@ pub struct HookSettings {
     pub program: PathBuf,
     /// The home, or the store; without it, the agent's project, or the directory that it works in.
     pub root: Option<PathBuf>,
+    /// The shell of this machine that runs lines in a sandbox; the bundled one without.
+    pub shell: Option<PathBuf>,
     /// The policy of real programs, and what it is called.
     pub policy: Option<(PathBuf, Policy)>,
     /// True if lines that change something in the home need no permission, where the agent lets a hook say so.
@@ -114,6 +116,20 @@ impl HookHome {
             }
         }
         Ok(foresight)
+    }
+
+    /// Returns what is known of a line that a shell of this machine will run: where the bundled one would read it as one that
+    /// changes nothing, that is so; anything else may change something.
+    pub(super) fn foresee_in_system_shell(&self, line: &str, cwd: &Path) -> LineAnalysis {
+        let only_reads = |found: &LineAnalysis| {
+            !found.changes && !found.runs_programs && found.unknown.is_none()
+        };
+        let found = self.foresee(line, None, cwd).ok().filter(only_reads);
+        found.unwrap_or_else(|| LineAnalysis {
+            changes: true,
+            runs_programs: true,
+            ..LineAnalysis::default()
+        })
     }
 
     /// Returns whether a path leads to something in the home, or to where something may be made, in all its readings.

@@ -92,6 +92,33 @@ fn the_sdk_for_typescript_works_in_a_home() {
 }
 
 #[test]
+fn both_sdks_work_with_lines_in_a_real_shell() {
+    need_mount!();
+    let clients = need_clients!();
+    for era in ["sessions", "stateless"] {
+        for name in ["shell_client.py", "shell_client.mjs"] {
+            let store = tempfile::tempdir().unwrap();
+            let mut client = match name.ends_with(".py") {
+                true => Command::new(clients.join("python/bin/python")),
+                false => Command::new("node"),
+            };
+            client.arg(script(name)).arg(era).arg(binary());
+            client.arg(store.path());
+            if name.ends_with(".mjs") {
+                client.arg(&clients);
+            }
+            let output = run_limited(client, Duration::from_secs(120));
+            assert!(
+                output.status.success(),
+                "{name}, {era}: {}",
+                describe(&output)
+            );
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "all of it\n");
+        }
+    }
+}
+
+#[test]
 fn the_inspector_works_in_a_home() {
     need_mount!();
     let clients = need_clients!();

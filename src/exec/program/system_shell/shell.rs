@@ -35,6 +35,29 @@ const KILLED: u8 = 137;
 
 /// A shell of this machine in a home. In a session, what a line leaves in its shell lasts; otherwise each line is run
 /// alone.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use trumanfs::exec::pipeline;
+/// use trumanfs::exec::Limits;
+/// use trumanfs::exec::program::sandbox::Launcher;
+/// use trumanfs::exec::program::{ProgramHome, SystemShell, SystemShellSettings};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // A sandbox begins with a process that is the program `trumanfs`.
+/// let launcher = Launcher::of("/usr/bin/trumanfs".as_ref())?;
+/// let home = Arc::new(ProgramHome::open("project".as_ref(), None, launcher)?);
+/// let settings = Arc::new(SystemShellSettings::of("bash"));
+/// let mut shell = SystemShell::new(home, settings, Limits::default()).with_session(None);
+/// for line in ["total() { paste -sd+ | bc; }", "seq 10 | total"] {
+///     let request = shell.request(line.as_bytes());
+///     let (outcome, _) = pipeline::execute_gathering(&mut shell, &request, None);
+///     print!("{}", String::from_utf8_lossy(&outcome.stdout));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct SystemShell {
     /// The first to be dropped: what runs in a home keeps it from being unmounted.
     running: Option<RunningShell>,
