@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::network_option::{HostList, NetworkChoice};
 use super::toolchains::toolchains_of;
+use crate::client::GitIdentity;
 use crate::error::{Error, Result};
 use crate::exec::program::policy::NetworkRule;
 use crate::exec::program::sandbox::{ResourceLimits, Toolchains};
@@ -18,7 +19,8 @@ pub(in crate::cli) fn system_shell(typed: Option<&OsString>) -> Option<PathBuf> 
     typed.filter(|name| *name != BUNDLED).map(PathBuf::from)
 }
 
-/// Returns the settings for a shell in a home, with the toolchains of whoever starts it, if the home is theirs.
+/// Returns the settings for a shell in a home, with the toolchains and the name for git of whoever starts it, if the home is
+/// theirs.
 ///
 /// # Errors
 /// [`Error::Usage`] for a network that only an agent can have.
@@ -28,12 +30,24 @@ pub(in crate::cli) fn shell_settings(
     net: &[NetworkChoice],
     memory: Option<u64>,
 ) -> Result<SystemShellSettings> {
-    let toolchains = toolchains(programs)?;
+    let is_callers = rustix::process::geteuid().as_raw() == programs.owner().0;
+    let toolchains = toolchains(programs, is_callers)?;
+    let identity = match is_callers {
+        true => GitIdentity::of_user(programs.client().path()),
+        false => GitIdentity::default(),
+    };
+    let etc_files = identity.etc_files();
+    let mut env = toolchains.env;
+    if !etc_files.is_empty() {
+        let (name, value) = GitIdentity::SYSTEM_VARIABLE;
+        env.push((name.into(), value.into()));
+    }
     let usual = ResourceLimits::usual();
     Ok(SystemShellSettings {
-        env: toolchains.env,
+        env,
         first_path: toolchains.path,
         bind_ro: toolchains.shown,
+        etc_files,
         network: network_rule(net)?,
         limits: ResourceLimits {
             memory: memory.map_or(usual.memory, |bytes| Some(bytes).filter(|bytes| *bytes > 0)),
@@ -43,8 +57,7 @@ pub(in crate::cli) fn shell_settings(
     })
 }
 
-fn toolchains(programs: &ProgramHome) -> Result<Toolchains> {
-    let is_callers = rustix::process::geteuid().as_raw() == programs.owner().0;
+fn toolchains(programs: &ProgramHome, is_callers: bool) -> Result<Toolchains> {
     let home = std::env::home_dir().filter(|_| is_callers);
     let homes: Vec<&Path> = programs.paths().collect();
     toolchains_of(home, &homes)

@@ -22,6 +22,9 @@ const MAX_IGNORE_BYTES: u64 = 1 << 20;
 /// The keys that are asked for, as git writes them.
 const WANTED: &str = r"^(user\.(name|email)|core\.excludesfile)$";
 
+/// The file with patterns that git ignores everywhere, from `/etc`.
+const IGNORE_FILE: &str = "gitignore";
+
 /// The identity of the user that runs this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitIdentity {
@@ -69,6 +72,28 @@ impl GitIdentity {
             }
         }
         (self.name.is_some() || self.email.is_some()).then_some(text)
+    }
+}
+
+impl GitIdentity {
+    /// The variable by which git finds its configuration of the system, and its value for [`GitIdentity::etc_files`]: a git
+    /// that was not packaged looks elsewhere.
+    pub const SYSTEM_VARIABLE: (&str, &str) = ("GIT_CONFIG_SYSTEM", "/etc/gitconfig");
+
+    /// Returns it as files of `/etc`, by their paths from there: git's configuration of the system, which that of a user and
+    /// that of a repository come after.
+    #[must_use]
+    pub fn etc_files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut config = self.config().unwrap_or_default();
+        let mut files = Vec::new();
+        if let Some(ignored) = &self.ignored {
+            config.push_str(&format!("[core]\n\texcludesFile = /etc/{IGNORE_FILE}\n"));
+            files.push((PathBuf::from(IGNORE_FILE), ignored.clone()));
+        }
+        if !config.is_empty() {
+            files.push((PathBuf::from("gitconfig"), config.into_bytes()));
+        }
+        files
     }
 }
 

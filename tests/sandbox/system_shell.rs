@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use crate::common::{binary, describe, need_mount, run_limited};
+use crate::common::{binary, describe, need_mount, need_root, need_tools, run_limited};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -279,4 +279,101 @@ fn killed_server_leaves_no_pipes_for_long() {
     drop(next.stdin.take());
     assert!(next.wait().unwrap().success());
     assert_eq!(pipes(), 0);
+}
+
+/// Not even root gets into the home of another user, but lines run there as that user.
+#[test]
+fn root_runs_lines_in_the_home_of_another_user() {
+    need_mount!();
+    need_root!("to run lines as another user");
+    let store = tempfile::tempdir().unwrap();
+    std::fs::create_dir(store.path().join("sub")).unwrap();
+    for path in [store.path().to_owned(), store.path().join("sub")] {
+        std::os::unix::fs::chown(path, Some(12345), Some(12345)).unwrap();
+    }
+    let mut command = Command::new(binary());
+    command
+        .args(["shell", "--shell", "bash", "--cwd", "sub", "--root"])
+        .arg(store.path());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"id -u; echo x > f\nbasename \"$PWD\"\n")
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "12345\nsub\n",
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(output.stderr, b"", "{}", describe(&output));
+    assert_eq!(std::fs::read(store.path().join("sub/f")).unwrap(), b"x\n");
+}
+
+/// A full disk, or a directory that is not there: nothing is run, and the words name the directory.
+#[test]
+fn temporary_directory_without_room_is_named() {
+    need_mount!();
+    let store = tempfile::tempdir().unwrap();
+    let mut command = Command::new(binary());
+    command
+        .args(["shell", "--shell", "bash", "--root"])
+        .arg(store.path());
+    command
+        .env("TMPDIR", "/nonexistent")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"touch f\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("/nonexistent"),
+        "{}",
+        describe(&output)
+    );
+    assert!(!store.path().join("f").exists());
+}
+
+/// git has the name of whoever starts a line, and what a repository says of itself counts before it.
+#[test]
+fn commits_are_the_owners() {
+    need_mount!();
+    need_tools!("git");
+    let (store, user) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(
+        user.path().join(".gitconfig"),
+        "[user]\n\tname = Some \\\"One\\\" Else\n\temail = s@example.org\n[core]\n\texcludesFile = ~/ignored\n",
+    )
+    .unwrap();
+    std::fs::write(user.path().join("ignored"), "*.tmp\n").unwrap();
+    let line = "git init -q -b main . && touch a x.tmp && git add . && git commit -q -m one && git log --format='%an <%ae>' \
+                && git status --porcelain --ignored && git config user.name Own && git commit -q --allow-empty -m two \
+                && git log -1 --format=%an";
+    let mut command = Command::new(binary());
+    command
+        .args(["exec", "--shell", "bash", "--root"])
+        .arg(store.path())
+        .arg(line);
+    command
+        .env("HOME", user.path())
+        .env_remove("GIT_CONFIG_GLOBAL")
+        .env_remove("XDG_CONFIG_HOME")
+        .stdin(Stdio::null());
+    let output = run_limited(command, LIMIT);
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        out,
+        "Some \"One\" Else <s@example.org>\n!! x.tmp\nOwn\n",
+        "{}",
+        describe(&output)
+    );
 }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::policy::WatchedPolicy;
-use crate::exec::program::sandbox::{BackendChoice, Launcher, probe};
+use crate::exec::program::sandbox::{BackendChoice, Launcher};
 use crate::exec::program::{
     LineSource, ProgramCommand, ProgramHome, SystemShell, SystemShellSettings,
 };
@@ -132,20 +132,9 @@ impl ServerHome {
         launcher: Launcher,
         settings: &ShellSettingsMaker,
     ) -> Result<ServerHome> {
-        let found = probe(&launcher);
-        if found.backend.is_none() {
-            let broken = found
-                .capabilities
-                .iter()
-                .find(|one| one.works == Some(false));
-            let why = broken.map_or_else(String::new, |one| format!(": {}", one.found));
-            return Err(Error::refused(
-                format!("no sandbox can be made on this machine{why}"),
-                "`trumanfs doctor` says what is missing. Or have lines run in the bundled shell: --shell bundled.",
-            ));
-        }
         let programs = Arc::new(ProgramHome::open(root, None, launcher)?);
         let settings = Arc::new(settings(&programs)?);
+        SystemShell::try_sandbox(&programs, &settings)?;
         let shell = OpenShell::System(programs.clone(), settings);
         ServerHome::open_with(root.to_owned(), &programs, shell)
     }

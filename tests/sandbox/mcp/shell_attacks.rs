@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::{Era, LIMIT, Server, text};
+use super::server::{Era, Server, text};
 use super::shell_sessions::ShellBench;
 use crate::common::need_mount;
 
@@ -182,6 +182,5 @@ fn forged_end_is_the_sessions_own_loss() {
     assert!(well);
     let (_, other) = bench.server.does("history", json!({}));
     assert!(other["runs"].is_array());
-    let _ = LIMIT;
     bench.server.finish();
 }

@@ -55,7 +55,9 @@ impl RunningShell {
     ) -> Result<RunningShell, LaunchError> {
         let pipes = PipeDirectory::new(programs.owner());
         let pipes = pipes.map_err(|error| {
-            LaunchError::refused(Step::Control, format!("pipes for the shell: {error}"))
+            let place = std::env::temp_dir();
+            let why = format!("{}: no pipes for the shell: {error}", place.display());
+            LaunchError::refused(Step::Control, why)
         })?;
         let of_line = Arc::new(Mutex::new(run));
         let current = of_line.clone();

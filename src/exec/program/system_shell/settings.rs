@@ -17,6 +17,8 @@ pub struct SystemShellSettings {
     pub first_path: Vec<PathBuf>,
     /// Paths of the host that lines may read besides system software.
     pub bind_ro: Vec<PathBuf>,
+    /// Further files of `/etc`, by their paths from there.
+    pub etc_files: Vec<(PathBuf, Vec<u8>)>,
     /// The rule for the hosts that lines may reach.
     pub network: NetworkRule,
     /// The limits that all processes of a shell share.
@@ -31,6 +33,7 @@ impl SystemShellSettings {
             env: Vec::new(),
             first_path: Vec::new(),
             bind_ro: Vec::new(),
+            etc_files: Vec::new(),
             network: NetworkRule::default(),
             limits: ResourceLimits::usual(),
         }

@@ -9,7 +9,7 @@ use super::running_shell::RunningShell;
 use super::settings::SystemShellSettings;
 use super::shell_start::ShellStart;
 use super::single_line::run_single_line;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reason};
 use crate::exec::cancel::{CancelReason, CancelToken};
 use crate::exec::home::Home;
 use crate::exec::home_context::HomeContext;
@@ -98,6 +98,24 @@ impl SystemShell {
         }
     }
 
+    /// Makes a sandbox for a shell and ends it again.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where none can be made for this home.
+    pub fn try_sandbox(programs: &ProgramHome, settings: &Arc<SystemShellSettings>) -> Result<()> {
+        let tried = ShellStart::new(programs, settings).and_then(|start| {
+            let home = programs.place().home();
+            start.make_sandbox(programs, &**home, Vec::new(), RunId::random)
+        });
+        let refused = |error: LaunchError| {
+            Error::refused(
+                error.to_string(),
+                "Or have lines run in the bundled shell: --shell bundled.",
+            )
+        };
+        tried.map(drop).map_err(refused)
+    }
+
     /// Has the lines run in one shell, which goes on from line to line. They read `input`, or nothing.
     #[must_use]
     pub fn with_session(mut self, input: Option<OwnedFd>) -> SystemShell {
@@ -146,7 +164,7 @@ impl SystemShell {
         let root = self.programs.place().root();
         let cwd = cwd_of(root, typed);
         let path = WorldPath::parse(below(&cwd, root).ok_or(Error::NotFound)?)?;
-        if !self.programs.place().home().stat(&path)?.is_dir() {
+        if !self.meta_in_home(&path)?.is_dir() {
             return Err(Error::NotDirectory);
         }
         self.enter(cwd);
@@ -237,9 +255,13 @@ impl SystemShell {
         let (end, output) = match running.run_line(admitted.plan(), to, &cancel, &is_lost) {
             Ok(ended) => ended,
             Err(error) => {
-                // Nothing was run.
                 self.running = Some(running);
-                return Err(error.into());
+                let message = format!(
+                    "{}: the pipes of the line cannot be made: {}; nothing was run",
+                    std::env::temp_dir().display(),
+                    reason(&error.into())
+                );
+                return Ok(RequestEnd::ended_early(Status::Blocked, BLOCKED, message));
             }
         };
         let has_exited = matches!(end, LineEnd::ShellEnded(ProgramEnd::Exited(_)));
@@ -326,7 +348,7 @@ impl SystemShell {
         let place = self.programs.place();
         let is_directory = |found: Result<Meta>| found.is_ok_and(|meta| meta.is_dir());
         if below(&self.cwd, place.root()).is_some() {
-            return is_directory(place.home().stat(&self.directory));
+            return is_directory(self.meta_in_home(&self.directory));
         }
         let tmp = self.programs.scratch_path();
         let Some(inside) = below(&self.cwd, tmp.as_os_str().as_bytes()) else {
@@ -337,6 +359,12 @@ impl SystemShell {
             self.programs.scratch()?.node(&path)
         };
         is_directory(node().map(|node| *node.meta()))
+    }
+
+    /// Looks a path of the home up in the store, for root may not get into the home of another user.
+    fn meta_in_home(&self, path: &WorldPath) -> Result<Meta> {
+        let node = self.programs.client().root()?.node(path)?;
+        Ok(*node.meta())
     }
 
     /// Returns what a line ends with whose shell has ended, and how that is told to the next line.

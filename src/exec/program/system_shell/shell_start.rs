@@ -121,6 +121,7 @@ impl ShellStart {
         make_own_dir(programs)?;
         let plan = |plan: SandboxPlan| SandboxPlan {
             bind_ro: self.bind_ro.clone(),
+            etc_files: self.settings.etc_files.clone(),
             limits: self.settings.limits.clone(),
             placed,
             ..plan
