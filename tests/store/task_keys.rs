@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use trumanfs::exec::task::absolute_path::AbsolutePath;
 use trumanfs::exec::task::config::ExecutorConfig;
 use trumanfs::exec::task::envelope::{Envelope, PayloadType};
-use trumanfs::exec::task::failure::FailureCode;
+use trumanfs::exec::task::failure_reason::FailureReason;
 use trumanfs::exec::task::key::{PrivateKey, PublicKey};
 use trumanfs::exec::task::lease::Lease;
 use trumanfs::exec::task::result::{
@@ -272,7 +272,7 @@ fn a_lease_of_an_undo_is_for_the_bytes_of_the_result() {
     desk.put_result("r.json", done(), NOW);
     desk.put_result(
         "failed.json",
-        TaskOutcome::Failed(FailureCode::ExecutionFailed.because("x")),
+        TaskOutcome::Failed(FailureReason::Io.because("x")),
         NOW,
     );
     let lease = desk.lease(&["--result", "r.json", "--task-id", "u1"]);
@@ -442,7 +442,7 @@ fn a_result_is_valid_or_not_or_nobody_can_tell() {
     desk.put_result("r.json", done(), NOW);
     desk.put_result(
         "failed.json",
-        TaskOutcome::Failed(FailureCode::LeaseExpired.because("late")),
+        TaskOutcome::Failed(FailureReason::LeaseExpired.because("late")),
         NOW,
     );
     desk.put_result("early.json", done(), NOW - 1);

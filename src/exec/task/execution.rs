@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::base_directories::{BaseDirectories, BaseDirectory};
-use super::failure::{FailureCode, TaskFailure};
+use super::failure::TaskFailure;
+use super::failure_reason::FailureReason;
 use super::ledger::LedgerGuard;
 use super::ledger_line::{TaskAction, TaskIntent};
 use super::quota::TaskQuota;
@@ -93,11 +94,11 @@ impl TaskExecution<'_, '_> {
                 intent = intent.take().map(|begun| TaskIntent { made, ..begun });
                 Ok(())
             }
-            _ => Err(FailureCode::ExecutionFailed.because("the worker speaks out of turn")),
+            _ => Err(FailureReason::Worker.because("the worker speaks out of turn")),
         });
         match (sent, intent) {
             (Ok(WorkerReply::Done(made)), Some(intent)) => self.end(made, &intent),
-            (Ok(_), _) => Err(FailureCode::ExecutionFailed
+            (Ok(_), _) => Err(FailureReason::Worker
                 .because("the worker did nothing")
                 .into()),
             (Err(sent), None) => Err(sent.failure.into()),
@@ -110,11 +111,14 @@ impl TaskExecution<'_, '_> {
         let failure = sent.failure;
         match settle(self.bases, intent).map_err(TaskError::Unsettled)? {
             SettleOutcome::Done(made, entry) => Ok((made, entry)),
-            SettleOutcome::Mistaken(why) => Err(FailureCode::ExecutionFailed.because(why).into()),
+            SettleOutcome::Mistaken(why) => Err(FailureReason::Unclear.because(why).into()),
             SettleOutcome::Undone => Err(failure.into()),
             // The disk does not show what the worker knows.
             SettleOutcome::Unclear if sent.has_not_acted => Err(failure.into()),
-            SettleOutcome::Unclear => Err(failure.code.because(unclear(&failure.message)).into()),
+            SettleOutcome::Unclear => {
+                let why = unclear(&failure.message);
+                Err(failure.into_unclear(why).into())
+            }
         }
     }
 
@@ -133,7 +137,7 @@ impl TaskExecution<'_, '_> {
             // Another file had the name at that moment: what is settled puts it back.
             _ => {
                 let other = "another file took its place at this moment";
-                self.settle(intent, FailureCode::ExecutionFailed.because(other).into())
+                self.settle(intent, FailureReason::Changed.because(other).into())
             }
         }
     }

@@ -12,7 +12,8 @@ use super::clock::{self, ExecutorClock};
 use super::config::ExecutorConfig;
 use super::envelope::Envelope;
 use super::execution::{TaskCompletion, TaskError, TaskExecution, TaskIds};
-use super::failure::{FailureCode, TaskFailure, is_full};
+use super::failure::{TaskFailure, is_full};
+use super::failure_reason::FailureReason;
 use super::key::PrivateKey;
 use super::lease::Lease;
 use super::ledger::{Ledger, LedgerGuard};
@@ -102,7 +103,7 @@ impl TaskExecutor {
     /// # Errors
     /// As [`TaskExecutor::run`].
     pub fn refuse(&mut self, why: &str) -> Result<TaskAnswer> {
-        let ending = TaskOutcome::Failed(FailureCode::ExecutionFailed.because(why));
+        let ending = TaskOutcome::Failed(FailureReason::Malformed.because(why));
         let turn = self.ledger.turn()?;
         let now = self.desk.clock.now(&turn)?;
         let trust = TrustedKeys::load(&self.desk.config.trust)?;
@@ -186,13 +187,13 @@ impl ExecutorContext {
                 TaskOutcome::Success(output(&said, &intent.deed, undoes, made, entry))
             }
             Ok(SettleOutcome::Mistaken(why)) => {
-                TaskOutcome::Failed(FailureCode::ExecutionFailed.because(why))
+                TaskOutcome::Failed(FailureReason::Unclear.because(why))
             }
             Ok(SettleOutcome::Unclear) => TaskOutcome::Failed(
-                FailureCode::ExecutionFailed.because(unclear("the executor was ended")),
+                FailureReason::Unclear.because(unclear("the executor was ended")),
             ),
             Ok(SettleOutcome::Undone) => TaskOutcome::Failed(
-                FailureCode::ExecutionFailed
+                FailureReason::Interrupted
                     .because("the executor was ended before it was done; nothing of it is left"),
             ),
             Err(failure) => return Err(unsettled(&intent.task_id, &failure)),
@@ -235,7 +236,7 @@ impl ExecutorContext {
         };
         let base = self.bases.locate(first);
         let base = base.and_then(|(number, _)| self.bases.base(number));
-        let base = base.ok_or_else(|| FailureCode::ExecutionFailed.because("outside the bases"))?;
+        let base = base.ok_or_else(|| FailureReason::Outside.because("outside the bases"))?;
         let request = Request {
             command: command_of(&wish.deed),
             limits: Limits {
@@ -263,7 +264,7 @@ impl ExecutorContext {
         let (outcome, completion) = pipeline::execute_gathering(&mut task, &request, None);
         completion.unwrap_or_else(|| {
             let why = outcome.error_message.unwrap_or_default();
-            Err(FailureCode::ExecutionFailed.because(why).into())
+            Err(FailureReason::Unavailable.because(why).into())
         })
     }
 
@@ -347,7 +348,7 @@ fn capability(intent: &TaskIntent) -> &'static str {
 
 /// Says that the state directory is full.
 fn full(what: &str) -> TaskFailure {
-    FailureCode::ResourceExhausted.because(format!(
+    FailureReason::FullDisk.because(format!(
         "{what}, since the disk of the state directory is full: nothing is begun"
     ))
 }

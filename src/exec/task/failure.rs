@@ -5,7 +5,8 @@ use std::fmt;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::strict::FormatError;
+use super::failure_reason::FailureReason;
+use super::strict::{self, FormatError};
 use crate::error::Error;
 
 /// Why a task failed. There are no other codes.
@@ -44,14 +45,6 @@ impl FailureCode {
             FailureCode::ResourceExhausted => "RESOURCE_EXHAUSTED",
         }
     }
-
-    /// Returns the failure of this code with its reason.
-    pub fn because(self, message: impl AsRef<str>) -> TaskFailure {
-        TaskFailure {
-            code: self,
-            message: FormatError::new(message).to_string(),
-        }
-    }
 }
 
 impl From<FailureCode> for &'static str {
@@ -71,14 +64,39 @@ impl TryFrom<String> for FailureCode {
     }
 }
 
-/// A failure: its code, and its reason in words. The words say nothing that the lease does not cover.
+/// A failure: its code, its reason, and that in words. The words say nothing that the lease does not cover.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskFailure {
     /// Which kind it is.
     pub code: FailureCode,
+    /// Its reason, for programs; absent in results of releases that knew none.
+    #[serde(
+        default,
+        deserialize_with = "strict::if_there",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub reason: Option<FailureReason>,
     /// The reason in words, for people.
     pub message: String,
+}
+
+impl TaskFailure {
+    /// Returns the failure in other words.
+    pub fn in_words(self, message: impl AsRef<str>) -> TaskFailure {
+        TaskFailure {
+            message: FormatError::new(message).to_string(),
+            ..self
+        }
+    }
+
+    /// Returns the failure of which it cannot be told whether its task was done.
+    pub(super) fn into_unclear(self, message: impl AsRef<str>) -> TaskFailure {
+        TaskFailure {
+            reason: Some(FailureReason::Unclear),
+            ..self.in_words(message)
+        }
+    }
 }
 
 impl fmt::Display for TaskFailure {

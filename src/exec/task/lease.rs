@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::absolute_path::AbsolutePath;
 use super::envelope::{Envelope, PayloadType};
-use super::failure::{FailureCode, TaskFailure};
+use super::failure::TaskFailure;
+use super::failure_reason::FailureReason;
 use super::key::{PrivateKey, PublicKey};
 use super::manifest::Capability;
 use super::quota::{MAX_NUMBER, TaskQuota};
@@ -53,10 +54,6 @@ pub struct Lease {
     /// The limits of what the task may use.
     #[serde(deserialize_with = "strict::object")]
     pub quota: TaskQuota,
-}
-
-fn invalid(why: impl AsRef<str>) -> TaskFailure {
-    FailureCode::InvalidLease.because(why)
 }
 
 impl Lease {
@@ -159,15 +156,16 @@ impl Lease {
         text: &[u8],
         keys: impl IntoIterator<Item = &'k PublicKey>,
     ) -> Result<Lease, TaskFailure> {
-        let envelope = Envelope::parse(text)
-            .map_err(|why| invalid(format!("the lease is malformed: {why}")))?;
+        let envelope = Envelope::parse(text).map_err(|why| {
+            FailureReason::LeaseMalformed.because(format!("the lease is malformed: {why}"))
+        })?;
         if envelope.verify(PayloadType::Lease, keys).is_none() {
-            return Err(invalid(
-                "no kernel key that is trusted now has signed this as a lease",
-            ));
+            return Err(FailureReason::LeaseUntrusted
+                .because("no kernel key that is trusted now has signed this as a lease"));
         }
-        Lease::parse(&envelope.payload)
-            .map_err(|why| invalid(format!("the lease is malformed: {why}")))
+        Lease::parse(&envelope.payload).map_err(|why| {
+            FailureReason::LeaseMalformed.because(format!("the lease is malformed: {why}"))
+        })
     }
 
     /// Step "audience".
@@ -177,7 +175,7 @@ impl Lease {
     pub fn check_audience(&self, audience: &str) -> Result<(), TaskFailure> {
         match self.aud == audience {
             true => Ok(()),
-            false => Err(invalid("the lease is for another executor")),
+            false => Err(FailureReason::LeaseAudience.because("the lease is for another executor")),
         }
     }
 
@@ -188,7 +186,7 @@ impl Lease {
     pub fn check_task(&self, task_id: &str) -> Result<(), TaskFailure> {
         match self.task_id == task_id {
             true => Ok(()),
-            false => Err(invalid("the lease is for another task")),
+            false => Err(FailureReason::LeaseMismatch.because("the lease is for another task")),
         }
     }
 
@@ -199,7 +197,8 @@ impl Lease {
     pub fn check_digest(&self, sha256: &str) -> Result<(), TaskFailure> {
         match self.manifest_sha256 == sha256 {
             true => Ok(()),
-            false => Err(invalid("the lease is for a manifest with another digest")),
+            false => Err(FailureReason::LeaseMismatch
+                .because("the lease is for a manifest with another digest")),
         }
     }
 
@@ -212,19 +211,19 @@ impl Lease {
         let begin = self.iat.min(self.nbf);
         let lifetime = self.exp.saturating_sub(begin);
         if lifetime > max_lease_s {
-            return Err(invalid(format!(
+            return Err(FailureReason::LeaseTooLong.because(format!(
                 "the lease lasts {lifetime} s, and here at most {max_lease_s} s"
             )));
         }
         if now >= self.exp {
-            return Err(FailureCode::LeaseExpired.because(format!(
+            return Err(FailureReason::LeaseExpired.because(format!(
                 "the lease expired at {}, and it is {now}",
                 self.exp
             )));
         }
         let latest = now.saturating_add(skew_s);
         if self.iat > latest || self.nbf > latest {
-            return Err(invalid(format!(
+            return Err(FailureReason::LeaseEarly.because(format!(
                 "the lease is not valid before {}, and it is {now}",
                 self.iat.max(self.nbf)
             )));
@@ -239,7 +238,7 @@ impl Lease {
     pub fn check_revocation(&self, revocations: &RevocationList) -> Result<(), TaskFailure> {
         match revocations.has(&self.lease_id) {
             false => Ok(()),
-            true => Err(invalid("the lease is revoked")),
+            true => Err(FailureReason::LeaseRevoked.because("the lease is revoked")),
         }
     }
 
@@ -250,7 +249,7 @@ impl Lease {
     pub fn check_uses(&self, used: u64) -> Result<(), TaskFailure> {
         match used < self.max_uses {
             true => Ok(()),
-            false => Err(invalid(format!(
+            false => Err(FailureReason::LeaseUsedUp.because(format!(
                 "the lease is used up: {used} of {} uses",
                 self.max_uses
             ))),
@@ -263,12 +262,13 @@ impl Lease {
     /// UNSUPPORTED_CAPABILITY: there is none of this id. INVALID_LEASE: the lease does not have it.
     pub fn check_capability(&self, id: &str) -> Result<Capability, TaskFailure> {
         let Some(capability) = Capability::parse(id) else {
-            return Err(FailureCode::UnsupportedCapability
+            return Err(FailureReason::Capability
                 .because(format!("{id:?} is not FILE_MOVE, FILE_COPY or FILE_DELETE")));
         };
         match self.capabilities.iter().any(|leased| leased == id) {
             true => Ok(capability),
-            false => Err(invalid(format!("the lease does not have {capability}"))),
+            false => Err(FailureReason::LeaseCapability
+                .because(format!("the lease does not have {capability}"))),
         }
     }
 
@@ -286,7 +286,7 @@ impl Lease {
         let is_leased = self.bases.iter().any(|base| below(base.as_path()));
         match is_leased && configured.iter().any(|base| below(base)) {
             true => Ok(()),
-            false => Err(FailureCode::ExecutionFailed
+            false => Err(FailureReason::Outside
                 .because("a path does not lie below a base that the lease has")),
         }
     }
@@ -298,6 +298,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
+    use super::super::failure::FailureCode;
     use super::super::tests::lease;
 
     fn value() -> Value {

@@ -15,6 +15,7 @@ mod execution;
 mod executor;
 pub mod failpoint;
 pub mod failure;
+pub mod failure_reason;
 mod head_witness;
 pub mod host_files;
 pub mod key;

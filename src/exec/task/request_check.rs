@@ -7,6 +7,7 @@
 use super::absolute_path::AbsolutePath;
 use super::config::ExecutorConfig;
 use super::failure::{FailureCode, TaskFailure, is_full};
+use super::failure_reason::FailureReason;
 use super::key::PrivateKey;
 use super::lease::Lease;
 use super::ledger::LedgerGuard;
@@ -92,10 +93,7 @@ impl TaskChecker<'_> {
         let lease = self.lease(lease, &request, said)?;
         let request = match request {
             Ok(request) => request,
-            Err(why) => {
-                let failure = FailureCode::ExecutionFailed.because(format!("the request: {why}"));
-                return Err(EarlyFailure::Unstored(failure));
-            }
+            Err(failure) => return Err(EarlyFailure::Unstored(failure)),
         };
         self.digest(&request, &lease, said, turn)?;
         self.validity(&lease, turn)?;
@@ -124,27 +122,32 @@ impl TaskChecker<'_> {
         &self,
         asked: &RequestBytes<'_>,
         said: &mut RequestIds,
-    ) -> Result<TaskRequest, FormatError> {
+    ) -> Result<TaskRequest, TaskFailure> {
+        let malformed =
+            |why: FormatError| FailureReason::Malformed.because(format!("the request: {why}"));
+        let not = |why: &str| FailureReason::NotUndoable.because(format!("the request: {why}"));
         match asked {
             RequestBytes::Manifest(text) => {
                 (said.task_id, said.capability_id) = Manifest::ids(text);
-                let manifest = Manifest::parse(text)?;
+                let manifest = Manifest::parse(text).map_err(malformed)?;
                 said.manifest_sha256 = strict::sha256(text);
                 Ok(TaskRequest::Manifest(manifest))
             }
             RequestBytes::Undo(text) => {
                 let own = TaskResult::verify(text, [self.key.public()]);
-                let (result, _) = own.or_else(|_| TaskResult::verify_by_trust(text, self.trust))?;
+                let (result, _) = own
+                    .or_else(|_| TaskResult::verify_by_trust(text, self.trust))
+                    .map_err(malformed)?;
                 said.manifest_sha256 = strict::sha256(text);
                 said.capability_id.clone_from(&result.capability_id);
                 if result.executor != self.config.audience {
-                    return Err(FormatError::new("the result is another executor's"));
+                    return Err(not("the result is another executor's"));
                 }
                 match result.ending {
                     TaskOutcome::Success(output) => Ok(TaskRequest::Undo(Box::new(output))),
-                    TaskOutcome::Failed(_) => Err(FormatError::new(
-                        "the task failed, so there is nothing to undo",
-                    )),
+                    TaskOutcome::Failed(_) => {
+                        Err(not("the task failed, so there is nothing to undo"))
+                    }
                 }
             }
         }
@@ -155,19 +158,18 @@ impl TaskChecker<'_> {
     fn lease(
         &self,
         text: &[u8],
-        request: &Result<TaskRequest, FormatError>,
+        request: &Result<TaskRequest, TaskFailure>,
         said: &mut RequestIds,
     ) -> Result<Lease, EarlyFailure> {
         let envelope = super::envelope::Envelope::parse(text);
         if let Err(why) = &envelope {
             let why = format!("the lease is malformed: {why}");
             return Err(EarlyFailure::Unstored(
-                FailureCode::InvalidLease.because(why),
+                FailureReason::LeaseMalformed.because(why),
             ));
         }
-        if let Err(why) = request {
-            let failure = FailureCode::ExecutionFailed.because(format!("the request: {why}"));
-            return Err(EarlyFailure::Unstored(failure));
+        if let Err(failure) = request {
+            return Err(EarlyFailure::Unstored(failure.clone()));
         }
         let lease = Lease::verify(text, self.trust.kernel_keys(self.now))
             .map_err(EarlyFailure::Unstored)?;
@@ -200,7 +202,7 @@ impl TaskChecker<'_> {
             Some(known) if *known.manifest_sha256 != *said.manifest_sha256 => {
                 let why = "the task id belongs to another manifest";
                 Err(EarlyFailure::Unstored(
-                    FailureCode::InvalidLease.because(why),
+                    FailureReason::TaskIdTaken.because(why),
                 ))
             }
             Some(known) => known
@@ -239,21 +241,24 @@ impl TaskChecker<'_> {
     fn explain(&self, failure: TaskFailure) -> TaskFailure {
         match self.ahead_s > self.config.skew_s {
             false => failure,
-            true => failure.code.because(format!(
-                "{}; the executor has seen a time {} s later than its clock says now (`trumanfs task clock`)",
-                failure.message, self.ahead_s
-            )),
+            true => {
+                let why = format!(
+                    "{}; the executor has seen a time {} s later than its clock says now (`trumanfs task clock`)",
+                    failure.message, self.ahead_s
+                );
+                failure.in_words(why)
+            }
         }
     }
 }
 
 fn from_manifest(manifest: &Manifest, capability: Capability) -> Result<TaskSpec, TaskFailure> {
-    let malformed = |why: FormatError| FailureCode::ExecutionFailed.because(why.to_string());
+    let malformed = |why: FormatError| FailureReason::Malformed.because(why.to_string());
     let inputs = TaskInputs::read(capability, &manifest.inputs).map_err(malformed)?;
     let deed = match (capability, inputs) {
         (Capability::FileDelete, _) if manifest.constraints.reversible != Some(true) => {
             let why = "FILE_DELETE takes constraints.reversible to be true";
-            return Err(FailureCode::ExecutionFailed.because(why));
+            return Err(FailureReason::Irreversible.because(why));
         }
         (Capability::FileDelete, TaskInputs::One { source }) => TaskAction::Delete { source },
         (
@@ -276,7 +281,7 @@ fn from_manifest(manifest: &Manifest, capability: Capability) -> Result<TaskSpec
             source,
             destination,
         },
-        _ => return Err(FailureCode::ExecutionFailed.because("inputs of another capability")),
+        _ => return Err(FailureReason::Malformed.because("inputs of another capability")),
     };
     Ok(TaskSpec {
         deed,
@@ -291,7 +296,7 @@ fn from_output(
     capability: Capability,
     turn: &LedgerGuard<'_>,
 ) -> Result<TaskSpec, TaskFailure> {
-    let not = |why: &str| FailureCode::ExecutionFailed.because(why);
+    let not = |why: &str| FailureReason::NotUndoable.because(why);
     let (summary, metadata) = (&output.result_summary, &output.undo_metadata);
     if metadata.undoes.is_some() {
         return Err(not(

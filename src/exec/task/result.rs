@@ -275,6 +275,7 @@ impl TaskResult {
         ];
         // What a failed task could not read is empty; of one that was done, everything is known.
         let TaskOutcome::Success(output) = &self.ending else {
+            self.check_reason()?;
             for (member, id) in ids.into_iter().filter(|(_, id)| !id.is_empty()) {
                 strict::check_id(member, id)?;
             }
@@ -298,6 +299,22 @@ impl TaskResult {
             ));
         }
         output.check()
+    }
+
+    /// Checks that the reason of a failure is one of its code.
+    fn check_reason(&self) -> Result<(), FormatError> {
+        match &self.ending {
+            TaskOutcome::Failed(TaskFailure {
+                code,
+                reason: Some(reason),
+                ..
+            }) if !reason.fits(*code) => Err(FormatError::new(format!(
+                "{} has the reason {}, which is of another code",
+                code.as_str(),
+                reason.as_str()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Reads a result from its envelope, and returns whose it is.
@@ -372,6 +389,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::failure::FailureCode;
+    use super::super::failure_reason::FailureReason;
     use super::super::trust::{SignerRole, TrustEntry};
 
     fn output() -> TaskOutput {
@@ -408,7 +426,7 @@ mod tests {
 
     fn failure() -> TaskResult {
         TaskResult {
-            ending: TaskOutcome::Failed(FailureCode::ExecutionFailed.because("no such file")),
+            ending: TaskOutcome::Failed(FailureReason::Missing.because("no such file")),
             ..result()
         }
     }
@@ -550,11 +568,34 @@ mod tests {
     fn codes_are_a_closed_set() {
         for code in FailureCode::ALL {
             let mut changed = value(&failure());
-            changed["error"]["code"] = json!(code.as_str());
+            changed["error"] = json!({ "code": code.as_str(), "message": "of an older release" });
             let TaskOutcome::Failed(failure) = parse(&changed).unwrap().ending else {
                 panic!("no failure");
             };
-            assert_eq!(failure.code, code);
+            assert_eq!((failure.code, failure.reason), (code, None));
+        }
+        for reason in FailureReason::ALL {
+            let mut changed = value(&failure());
+            changed["error"] =
+                json!({ "code": reason.code().as_str(), "reason": reason, "message": "" });
+            assert!(parse(&changed).is_ok(), "{reason:?}");
+            changed["error"]["code"] = json!("UNSUPPORTED_CAPABILITY");
+            assert_eq!(
+                parse(&changed).is_ok(),
+                *reason == FailureReason::Capability,
+                "{reason:?}"
+            );
+        }
+        for bad in [
+            json!("OTHER"),
+            json!("Exists"),
+            json!(null),
+            json!({ "exists": null }),
+            json!(1),
+        ] {
+            let mut changed = value(&failure());
+            changed["error"]["reason"] = bad.clone();
+            assert!(parse(&changed).is_err(), "{bad}");
         }
         for bad in [
             json!("OTHER"),

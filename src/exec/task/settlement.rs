@@ -5,7 +5,8 @@
 
 use super::absolute_path::AbsolutePath;
 use super::base_directories::{BaseDirectories, BaseDirectory};
-use super::failure::{FailureCode, TaskFailure};
+use super::failure::TaskFailure;
+use super::failure_reason::FailureReason;
 use super::ledger_line::{TaskAction, TaskIntent};
 use super::result::RecoveryKind;
 use super::worker::worker_order::{ExpectedFile, FileStamp, FoundFile, WorkerOutput};
@@ -148,7 +149,7 @@ impl SettleContext<'_> {
         let found = self.bases.locate(path);
         let base = found.and_then(|(number, _)| self.bases.base(number));
         base.ok_or_else(|| {
-            FailureCode::ExecutionFailed.because(format!("{}: outside the bases", path.as_str()))
+            FailureReason::Outside.because(format!("{}: outside the bases", path.as_str()))
         })
     }
 

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use super::absolute_path::AbsolutePath;
 use super::base_directories::{BaseDirectories, spot};
 use super::failure::{FailureCode, TaskFailure};
+use super::failure_reason::FailureReason;
 use super::ledger_line::TaskAction;
 use super::quota::TaskQuota;
 use super::worker::worker_order::{
@@ -76,7 +77,7 @@ impl PlaceNumbers {
         path: &AbsolutePath,
     ) -> Result<PlacePath, TaskFailure> {
         let (base, below) = bases.locate(path).ok_or_else(|| {
-            FailureCode::ExecutionFailed.because(format!("{}: outside the bases", path.as_str()))
+            FailureReason::Outside.because(format!("{}: outside the bases", path.as_str()))
         })?;
         Ok(spot(self.number(base), &below, path))
     }
@@ -94,7 +95,7 @@ impl<'e> WorkerJob<'e> {
     /// Makes one of a deed.
     ///
     /// # Errors
-    /// [`FailureCode::ExecutionFailed`] where a path lies in no base.
+    /// [`FailureReason::Outside`] where a path lies in no base.
     pub(super) fn new(
         bases: &'e BaseDirectories,
         deed: &TaskAction,
@@ -242,16 +243,12 @@ impl<'e> WorkerJob<'e> {
                 WorkerReport::There(found) => return Ok(WorkerReply::There(found)),
                 WorkerReport::Nothing => return Ok(WorkerReply::Nothing),
                 WorkerReport::Failed(WorkerFailure {
-                    exhausted,
+                    reason,
                     has_acted,
                     message,
                 }) => {
-                    let code = match exhausted {
-                        true => FailureCode::ResourceExhausted,
-                        false => FailureCode::ExecutionFailed,
-                    };
                     return Err(JobFailure {
-                        failure: code.because(message),
+                        failure: reason.because(message),
                         has_not_acted: !has_acted,
                     });
                 }
@@ -268,11 +265,13 @@ impl<'e> WorkerJob<'e> {
 /// Returns what an error of this process's own makes of a task.
 pub(super) fn of(error: &Error) -> TaskFailure {
     use rustix::io::Errno;
-    let code = match error.errno() {
-        Errno::NOSPC | Errno::DQUOT | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::AGAIN => {
-            FailureCode::ResourceExhausted
-        }
-        _ => FailureCode::ExecutionFailed,
+    let reason = match (FailureReason::of(error), error.errno()) {
+        // No process can be started.
+        (_, Errno::AGAIN) => FailureReason::SystemLimit,
+        (_, Errno::FBIG) => FailureReason::Io,
+        (limit, _) if limit.code() == FailureCode::ResourceExhausted => limit,
+        // What a task's own files are like, a worker tells.
+        _ => FailureReason::Io,
     };
-    code.because(error.full_message())
+    reason.because(error.full_message())
 }

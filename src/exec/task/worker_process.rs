@@ -11,7 +11,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use super::failure::{FailureCode, TaskFailure};
+use super::failure::TaskFailure;
+use super::failure_reason::FailureReason;
 use super::quota::TaskQuota;
 use super::worker::WORKER;
 use super::worker::channel::{pair, receive, send, send_bytes};
@@ -85,8 +86,7 @@ impl WorkerProcess {
     /// Waits for what it says next.
     ///
     /// # Errors
-    /// [`FailureCode::ResourceExhausted`] where it used more than its quota and was ended; [`FailureCode::ExecutionFailed`] where it
-    /// died in another way, or somebody ended the request.
+    /// Where it used more than its quota and was ended, died in another way, or somebody ended the request.
     pub(super) fn next(
         &mut self,
         cancel: Option<&CancelToken>,
@@ -107,7 +107,7 @@ impl WorkerProcess {
                     Ok(None) | Err(_) => return Err(self.died()),
                 },
                 Err(_) => {
-                    return Err(FailureCode::ExecutionFailed.because("the worker cannot be heard"));
+                    return Err(FailureReason::Worker.because("the worker cannot be heard"));
                 }
             }
         }
@@ -115,13 +115,12 @@ impl WorkerProcess {
 
     /// Ends it where it uses more than it may.
     fn check(&mut self, cancel: Option<&CancelToken>) -> std::result::Result<(), TaskFailure> {
-        let over = |what: &str| {
-            FailureCode::ResourceExhausted.because(format!("quota.{what} was used up"))
-        };
+        let over =
+            |quota: FailureReason, what: &str| quota.because(format!("quota.{what} was used up"));
         let failure = match cancel.and_then(CancelToken::ended) {
-            Some(CancelReason::TimedOut) => Some(over("wall_ms")),
+            Some(CancelReason::TimedOut) => Some(over(FailureReason::QuotaWall, "wall_ms")),
             Some(CancelReason::Cancelled) => {
-                Some(FailureCode::ExecutionFailed.because("the task was ended"))
+                Some(FailureReason::Interrupted.because("the task was ended"))
             }
             None => {
                 let pid = self.child.id();
@@ -132,8 +131,8 @@ impl WorkerProcess {
                     written(pid).is_some_and(|bytes| bytes > most)
                 });
                 match (cpu, io) {
-                    (Some(_), _) => Some(over("cpu_ms")),
-                    (None, Some(_)) => Some(over("io_bytes")),
+                    (Some(_), _) => Some(over(FailureReason::QuotaCpu, "cpu_ms")),
+                    (None, Some(_)) => Some(over(FailureReason::QuotaIo, "io_bytes")),
                     (None, None) => None,
                 }
             }
@@ -151,19 +150,19 @@ impl WorkerProcess {
     fn died(&mut self) -> TaskFailure {
         let status = self.child.wait();
         match status.ok().and_then(|status: ExitStatus| status.signal()) {
-            Some(SIGXCPU) => FailureCode::ResourceExhausted.because("quota.cpu_ms was used up"),
-            Some(SIGXFSZ) => FailureCode::ResourceExhausted.because("quota.file_bytes was used up"),
+            Some(SIGXCPU) => FailureReason::QuotaCpu.because("quota.cpu_ms was used up"),
+            Some(SIGXFSZ) => FailureReason::QuotaFile.because("quota.file_bytes was used up"),
             Some(SIGABRT | SIGSEGV | SIGBUS) if self.quota.is_some() => {
-                FailureCode::ResourceExhausted.because("the worker ran out of memory (quota.memory_bytes)")
+                FailureReason::QuotaMemory.because("the worker ran out of memory (quota.memory_bytes)")
             }
-            Some(SIGKILL) => FailureCode::ResourceExhausted.because(
+            Some(SIGKILL) => FailureReason::SystemLimit.because(
                 "the worker was killed by SIGKILL, which no limit of the lease sends: the machine or its control group ran out of memory, \
                  or somebody ended it",
             ),
             Some(signal) => {
-                FailureCode::ExecutionFailed.because(format!("the worker was ended by signal {signal}"))
+                FailureReason::Worker.because(format!("the worker was ended by signal {signal}"))
             }
-            None => FailureCode::ExecutionFailed.because("the worker ended before its task"),
+            None => FailureReason::Worker.because("the worker ended before its task"),
         }
     }
 

@@ -39,6 +39,7 @@ fn a_full_disk_stops_a_copy_and_leaves_nothing() {
     let filler = fill(&disk.store());
     let told = host.does("c", "FILE_COPY", &[&from, &to]);
     assert_eq!(told.code(), "RESOURCE_EXHAUSTED", "{told:?}");
+    assert_eq!(told.reason(), "full_disk", "{told:?}");
     assert!(!fs::exists(&to).unwrap());
     assert_eq!(fs::read_dir(&base).unwrap().count(), 1);
     // Moving takes no space.
@@ -77,6 +78,7 @@ fn a_log_that_cannot_grow_stops_a_task_before_it_begins() {
     let lease = host.sign(&host.lease("t2", &manifest));
     let told = host.run(&manifest, &lease);
     assert_eq!(told.code(), "RESOURCE_EXHAUSTED", "{told:?}");
+    assert_eq!(told.reason(), "full_disk", "{told:?}");
     assert!(told.why().contains("full"), "{told:?}");
     assert!(fs::exists(&b).unwrap() && !fs::exists(&a).unwrap());
     // What cannot be read, and what was done, is answered as ever.

@@ -52,6 +52,14 @@ impl Told {
         }
     }
 
+    /// Returns the reason of the failure, for programs; "" where there is none.
+    pub(super) fn reason(&self) -> &'static str {
+        match &self.result.ending {
+            TaskOutcome::Success(_) => "",
+            TaskOutcome::Failed(failure) => failure.reason.map_or("", |reason| reason.as_str()),
+        }
+    }
+
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.result.to_payload().unwrap()).unwrap()
     }

@@ -8,4 +8,5 @@ mod disks;
 mod homes;
 mod host;
 mod long_files;
+mod reasons;
 mod rules;

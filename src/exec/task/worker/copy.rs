@@ -6,6 +6,7 @@ use rustix::fs::{Mode, SeekFrom, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::super::failpoint;
+use super::super::failure_reason::FailureReason;
 use super::source_guard::{SourceGuard, changed};
 use super::worker_failure::{WorkerFailure, os};
 use crate::world::Meta;
@@ -48,7 +49,7 @@ impl CopyBudget {
 
 fn used_up(shown: &str) -> WorkerFailure {
     WorkerFailure {
-        exhausted: true,
+        reason: FailureReason::QuotaIo,
         has_acted: false,
         message: format!("{shown}: the copy needs more than the quota's io_bytes"),
     }

@@ -24,6 +24,7 @@ use self::task_worker::{TaskWorker, cannot_begin};
 use self::worker_failure::plain;
 use self::worker_order::{WorkerOrder, WorkerReport};
 use self::worker_place::WorkerPlace;
+use super::failure_reason::FailureReason;
 use crate::error::{Error, Result};
 
 /// The word by which this program becomes a worker.
@@ -53,7 +54,10 @@ fn work(socket: &OwnedFd, order: &WorkerOrder, descriptors: Vec<OwnedFd>) -> Wor
         Err(error) => return cannot_begin(&error),
     };
     if let Err(why) = shut(&places) {
-        return WorkerReport::Failed(plain(format!("the worker cannot be confined: {why}")));
+        return WorkerReport::Failed(plain(
+            FailureReason::Worker,
+            format!("the worker cannot be confined: {why}"),
+        ));
     }
     let mut worker = TaskWorker::new(socket, &places, order, &numbers);
     worker

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 
+use super::super::failure_reason::FailureReason;
 use super::source_guard::SourceGuard;
 use super::worker_failure::{WorkerFailure, at, os, plain};
 use super::worker_place::EntrySlot;
@@ -38,17 +39,21 @@ pub(super) fn unchanged(source: &SourceFile<'_>, verb: &str) -> Result<(), Worke
     let touched = !source.in_home && now.ctime != was.ctime;
     match (now.size, now.mtime) == (was.size, was.mtime) && !touched {
         true => Ok(()),
-        false => Err(plain(format!(
-            "{shown}: it was changed while it was {verb}"
-        ))),
+        false => Err(plain(
+            FailureReason::Changed,
+            format!("{shown}: it was changed while it was {verb}"),
+        )),
     }
 }
 
 pub(super) fn no_vault(source: &SourceFile<'_>) -> WorkerFailure {
-    plain(format!(
-        "{}: the vault is on another file system, and nothing is removed without being kept",
-        source.slot.shown()
-    ))
+    plain(
+        FailureReason::OtherFileSystem,
+        format!(
+            "{}: the vault is on another file system, and nothing is removed without being kept",
+            source.slot.shown()
+        ),
+    )
 }
 
 /// Why a file was not moved.
@@ -79,13 +84,16 @@ pub(super) fn shift(source: &SourceFile<'_>, to: &EntrySlot<'_>) -> Result<(), M
     }
     let back = rename(to, &source.slot);
     let shown = source.slot.shown();
-    Err(MoveFailure::Failed(plain(match back {
-        Ok(()) => {
-            format!("{shown}: another file took its place at this moment, and is there again")
-        }
-        Err(_) => format!(
-            "{shown}: another file took its place at this moment, and lies at {} now",
-            to.shown()
-        ),
-    })))
+    Err(MoveFailure::Failed(plain(
+        FailureReason::Changed,
+        match back {
+            Ok(()) => {
+                format!("{shown}: another file took its place at this moment, and is there again")
+            }
+            Err(_) => format!(
+                "{shown}: another file took its place at this moment, and lies at {} now",
+                to.shown()
+            ),
+        },
+    )))
 }

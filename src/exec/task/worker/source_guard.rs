@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 
+use super::super::failure_reason::FailureReason;
 use super::content_hash::hash;
 use super::worker_failure::{StepResult, WorkerFailure, plain};
 use super::worker_order::WorkerOutput;
@@ -31,10 +32,13 @@ impl<'s> SourceGuard<'s> {
         let has_lease = match file_lease::take(file) {
             Ok(()) => true,
             Err(Errno::AGAIN) => {
-                return Err(plain(format!(
-                    "{shown}: it may have changed while it was copied: a program has it open or mapped for writing; try again \
+                return Err(plain(
+                    FailureReason::InUse,
+                    format!(
+                        "{shown}: it may have changed while it was copied: a program has it open or mapped for writing; try again \
                      when that has closed it"
-                )));
+                    ),
+                ));
             }
             Err(_) => false,
         };
@@ -67,5 +71,8 @@ impl<'s> SourceGuard<'s> {
 
 /// Says that a file was written to while it was copied.
 pub(super) fn changed(shown: &str) -> WorkerFailure {
-    plain(format!("{shown}: it was changed while it was copied"))
+    plain(
+        FailureReason::Changed,
+        format!("{shown}: it was changed while it was copied"),
+    )
 }

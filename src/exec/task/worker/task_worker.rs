@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::super::failpoint;
+use super::super::failure_reason::FailureReason;
 use super::channel::{receive_bytes, send};
 use super::content_hash::hash;
 use super::copy::{CopyBudget, CopySource, fill};
@@ -87,16 +88,21 @@ impl<'w> TaskWorker<'w> {
     }
 
     fn place(&self, number: usize) -> Result<&'w WorkerPlace, WorkerFailure> {
-        let missing = || plain("the order names a place that it does not have");
+        let missing = || {
+            plain(
+                FailureReason::Worker,
+                "the order names a place that it does not have",
+            )
+        };
         self.places.get(number).ok_or_else(missing)
     }
 
     fn tell(&self, report: &WorkerReport) -> Result<(), WorkerFailure> {
-        let gone = |_| plain("the supervisor is gone");
+        let gone = |_| plain(FailureReason::Worker, "the supervisor is gone");
         send(self.socket, report, &[]).map_err(gone)?;
         match receive_bytes(self.socket).map_err(gone)? {
             Some((word, _)) if word == GO => Ok(()),
-            _ => Err(plain("the supervisor is gone")),
+            _ => Err(plain(FailureReason::Worker, "the supervisor is gone")),
         }
     }
 
@@ -165,7 +171,10 @@ impl<'w> TaskWorker<'w> {
             false => None,
         };
         if self.content.is_some() && self.content != sha256 {
-            return Err(plain(format!("{shown}: its content has changed since")));
+            return Err(plain(
+                FailureReason::Changed,
+                format!("{shown}: its content has changed since"),
+            ));
         }
         let meta = stat()?;
         Ok(WorkerOutput {
@@ -256,10 +265,13 @@ impl<'w> TaskWorker<'w> {
         let path = home.as_ref().map(|home| home.path_of(&spot.path));
         let first = path.as_ref().and_then(|path| path.components().next());
         match first.is_some_and(|name| name.bytes() == TRASH) {
-            true => Err(plain(format!(
-                "{}: it lies in the trash, and a move out of there could not be taken back; undo what removed it, or copy it",
-                spot.shown
-            ))),
+            true => Err(plain(
+                FailureReason::Protected,
+                format!(
+                    "{}: it lies in the trash, and a move out of there could not be taken back; undo what removed it, or copy it",
+                    spot.shown
+                ),
+            )),
             false => Ok(()),
         }
     }
@@ -347,10 +359,10 @@ impl<'w> TaskWorker<'w> {
                 source.slot.sync().map_err(late)?;
                 Ok(made)
             }
-            Err(MoveFailure::OtherFileSystem) => Err(plain(format!(
-                "{}: {shown} is on another file system",
-                to.shown()
-            ))),
+            Err(MoveFailure::OtherFileSystem) => Err(plain(
+                FailureReason::OtherFileSystem,
+                format!("{}: {shown} is on another file system", to.shown()),
+            )),
             Err(MoveFailure::Failed(why)) => Err(why),
         }
     }
@@ -398,7 +410,7 @@ fn make_unnamed(to: &EntrySlot<'_>) -> Result<OwnedFd, WorkerFailure> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let made = rustix::fs::openat(&to.dir, ".", flags, Mode::RUSR | Mode::WUSR);
     made.map_err(|errno| match errno {
-        Errno::OPNOTSUPP | Errno::ISDIR => plain(format!(
+        Errno::OPNOTSUPP | Errno::ISDIR => plain(FailureReason::Unsupported, format!(
             "{}: its file system makes no files without a name (O_TMPFILE), and no half copy may be seen",
             to.shown()
         )),
@@ -408,5 +420,5 @@ fn make_unnamed(to: &EntrySlot<'_>) -> Result<OwnedFd, WorkerFailure> {
 
 /// Says that a worker cannot begin.
 pub(super) fn cannot_begin(error: &Error) -> WorkerReport {
-    WorkerReport::Failed(plain(error.full_message()))
+    WorkerReport::Failed(plain(FailureReason::of(error), error.full_message()))
 }

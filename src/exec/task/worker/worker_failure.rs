@@ -2,6 +2,7 @@
 
 use rustix::io::Errno;
 
+use super::super::failure_reason::FailureReason;
 pub(super) use super::worker_order::WorkerFailure;
 use crate::error::Error;
 
@@ -9,9 +10,9 @@ use crate::error::Error;
 pub(super) type StepResult<T> = std::result::Result<T, WorkerFailure>;
 
 /// Says why, where no system call failed.
-pub(super) fn plain(message: impl Into<String>) -> WorkerFailure {
+pub(super) fn plain(reason: FailureReason, message: impl Into<String>) -> WorkerFailure {
     WorkerFailure {
-        exhausted: false,
+        reason,
         has_acted: false,
         message: message.into(),
     }
@@ -28,7 +29,7 @@ pub(super) fn late(why: WorkerFailure) -> WorkerFailure {
 /// Says of a path why something failed.
 pub(super) fn at(shown: &str, error: &Error) -> WorkerFailure {
     let errno = error.errno();
-    let reason = match error {
+    let words = match error {
         // Of the daemon, in its words.
         Error::Refused { .. }
         | Error::Missing { .. }
@@ -39,12 +40,9 @@ pub(super) fn at(shown: &str, error: &Error) -> WorkerFailure {
         _ => crate::error::reason(&errno.into()),
     };
     WorkerFailure {
-        exhausted: matches!(
-            errno,
-            Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::NOMEM | Errno::MFILE | Errno::NFILE
-        ),
+        reason: FailureReason::of(error),
         has_acted: false,
-        message: format!("{shown}: {reason}"),
+        message: format!("{shown}: {words}"),
     }
 }
 

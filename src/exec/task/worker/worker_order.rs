@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::exec::task::failure_reason::FailureReason;
 use crate::exec::task::quota::TaskQuota;
 use crate::name::{EscapedBytes, WorldPath};
 use crate::world::{Meta, Run};
@@ -119,7 +120,7 @@ impl ExpectedFile {
             _ => return Ok(()),
         };
         Err(WorkerFailure {
-            exhausted: false,
+            reason: FailureReason::Changed,
             has_acted: false,
             message: format!("{shown}: {why}"),
         })
@@ -195,8 +196,8 @@ pub(in super::super) enum WorkerReport {
 /// Why an operation was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct WorkerFailure {
-    /// True if a limit or a full disk was the cause.
-    pub(in super::super) exhausted: bool,
+    /// The cause.
+    pub(in super::super) reason: FailureReason,
     /// True if the file was moved, named or removed before.
     pub(in super::super) has_acted: bool,
     /// The path and the reason.

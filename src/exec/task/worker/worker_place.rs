@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use rustix::fs::{FileType, OFlags};
 
+use super::super::failure_reason::FailureReason;
 use super::worker_failure::{StepResult, at, os, plain};
 use super::worker_order::{PlaceKind, PlacePath};
 use crate::client::{LiveRun, RunRegistry};
@@ -123,7 +124,10 @@ impl<'s> EntrySlot<'s> {
         shown: &'s str,
     ) -> StepResult<EntrySlot<'s>> {
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-            return Err(plain(format!("{shown}: a base itself is no file")));
+            return Err(plain(
+                FailureReason::IsDirectory,
+                format!("{shown}: a base itself is no file"),
+            ));
         };
         let dir = root.dir(&parent).map_err(|error| at(shown, &error))?;
         Ok(EntrySlot {
@@ -144,7 +148,10 @@ impl<'s> EntrySlot<'s> {
         let is_state = |name: Name<'_>| name.bytes() == STATE;
         if place.home.is_none() && spot.path.components().any(is_state) {
             let shown = &spot.shown;
-            return Err(plain(format!("{shown}: it lies in the state of a store")));
+            return Err(plain(
+                FailureReason::Protected,
+                format!("{shown}: it lies in the state of a store"),
+            ));
         }
         EntrySlot::of(place.root(), &spot.path, &spot.shown)
     }
@@ -174,11 +181,10 @@ impl<'s> EntrySlot<'s> {
         let node = node.map_err(|error| at(self.shown, &error))?;
         match node.meta().kind {
             FileType::RegularFile => Ok(node),
-            kind => Err(plain(format!(
-                "{}: {} is no regular file",
-                self.shown,
-                noun(kind)
-            ))),
+            kind => Err(plain(
+                reason_of(kind),
+                format!("{}: {} is no regular file", self.shown, noun(kind)),
+            )),
         }
     }
 
@@ -199,10 +205,10 @@ impl<'s> EntrySlot<'s> {
         let meta = stat_fd(file.as_fd()).map_err(|error| at(self.shown, &error))?;
         match meta.kind == FileType::RegularFile && meta.id == node.meta().id {
             true => Ok(file),
-            false => Err(plain(format!(
-                "{}: another file has taken its place",
-                self.shown
-            ))),
+            false => Err(plain(
+                FailureReason::Changed,
+                format!("{}: another file has taken its place", self.shown),
+            )),
         }
     }
 
@@ -235,11 +241,20 @@ impl<'s> EntrySlot<'s> {
         let is_there = self.root.dir(self.dir.path());
         match is_there.is_ok_and(|dir| dir.id() == self.dir.id()) {
             true => Ok(()),
-            false => Err(plain(format!(
-                "{}: its directory was moved at this moment",
-                self.shown
-            ))),
+            false => Err(plain(
+                FailureReason::Changed,
+                format!("{}: its directory was moved at this moment", self.shown),
+            )),
         }
+    }
+}
+
+/// Returns the reason why something of this type is no regular file.
+fn reason_of(kind: FileType) -> FailureReason {
+    match kind {
+        FileType::Directory => FailureReason::IsDirectory,
+        FileType::Symlink => FailureReason::Symlink,
+        _ => FailureReason::NotRegular,
     }
 }
 
