@@ -93,6 +93,7 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "file systems in user space can be made with pyfuse3 (python3-pyfuse3)",
     ),
     ("pynacl", "PyNaCl is in target/pynacl"),
+    ("jsonschema", "python3 has jsonschema"),
 ];
 
 /// Prints that the test is skipped, and returns from it; fails it where what is missing is required: `skip!("loop", "no disk: {why}")`.

@@ -10,3 +10,4 @@ mod host;
 mod long_files;
 mod reasons;
 mod rules;
+mod schemas;
