@@ -11,7 +11,7 @@ use super::output::{Printer, print_line};
 use crate::error::{Error, Result, reason};
 use crate::exec::task::clock_report::clock_report;
 use crate::exec::task::log_audit::{expect_head, verify_log};
-use crate::exec::task::stream_request::{MAX_REQUEST_BYTES, StreamRequest};
+use crate::exec::task::stream_request::{MAX_REQUEST_BYTES, StreamRequest, StreamSubject};
 use crate::exec::task::{TaskAnswer, TaskExecutor};
 
 /// The bytes of a file that are read: more than any may have, so that a longer file is named as such.
@@ -49,7 +49,8 @@ pub(super) struct ClockArgs {
 /// Arguments of `trumanfs task run`.
 #[derive(Args, Debug)]
 pub(super) struct TaskRunArgs {
-    /// `-` reads lines of JSON from standard input, `{"manifest": TEXT, "lease": ENVELOPE}`, and answers a line each
+    /// `-` reads lines of JSON from standard input, `{"manifest": TEXT, "lease": ENVELOPE}` or `{"undo": RESULT, "lease":
+    /// ENVELOPE}`, and answers a line each
     #[arg(value_name = "-", value_parser = ["-"], required_unless_present = "manifest", conflicts_with_all = ["manifest", "lease"])]
     stream: Option<String>,
     /// What is to be done, a file of JSON
@@ -173,7 +174,10 @@ fn answer_lines(tasks: &mut TaskExecutor) -> Result<ExitCode> {
             skip_line(&mut input)?;
         }
         let answer = match StreamRequest::parse(&line) {
-            Ok(line) => tasks.run(&line.manifest, &line.lease)?,
+            Ok(line) => match &line.subject {
+                StreamSubject::Manifest(manifest) => tasks.run(manifest, &line.lease)?,
+                StreamSubject::Undo(result) => tasks.undo(result, &line.lease)?,
+            },
             Err(why) => tasks.refuse(&format!("the line: {why}"))?,
         };
         write(&answer.result)?;

@@ -280,6 +280,13 @@ impl Host {
         json!({"manifest": manifest, "lease": lease}).to_string()
     }
 
+    /// Returns a line of a stream that takes a task back.
+    pub(super) fn undo_line(&self, id: &str, result: &str) -> String {
+        let lease = self.sign(&self.lease(id, result.as_bytes()));
+        let lease: Value = serde_json::from_slice(&lease).unwrap();
+        json!({"undo": result, "lease": lease}).to_string()
+    }
+
     /// Reads one result.
     pub(super) fn read(&self, text: &str) -> TaskResult {
         let verified = TaskResult::verify(text.trim_end().as_bytes(), [self.executor.public()]);

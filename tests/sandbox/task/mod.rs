@@ -11,3 +11,4 @@ mod long_files;
 mod reasons;
 mod rules;
 mod schemas;
+mod streams;

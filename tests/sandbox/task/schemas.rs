@@ -237,7 +237,7 @@ impl Documents {
             requests: Vec::new(),
             answers: Vec::new(),
         };
-        let mut stream = host.stream();
+        let (mut stream, mut move_answer) = (host.stream(), String::new());
         for (id, capability, paths) in [
             ("move", "FILE_MOVE", vec![&*a, &b]),
             ("copy", "FILE_COPY", vec![&b, &c]),
@@ -262,9 +262,16 @@ impl Documents {
                 .answers
                 .push(serde_json::from_str(&answer).unwrap());
             if id == "move" {
+                move_answer = answer;
                 documents.results.push(payload(&stream.ask("no request")));
             }
         }
+        let line = host.undo_line("back", &move_answer);
+        let answer = stream.ask(&line);
+        documents
+            .requests
+            .push(serde_json::from_str(&line).unwrap());
+        documents.results.push(payload(&answer));
         stream.end();
         documents
     }
@@ -305,6 +312,8 @@ fn schemas_agree_with_the_readers() {
         json!({}),
         json!({"manifest": {}, "lease": {}}),
         json!({"manifest": "{}", "lease": {}, "more": 1}),
+        json!({"undo": {}, "lease": documents.requests[0]["lease"]}),
+        json!({"undo": "{}", "manifest": "{}", "lease": documents.requests[0]["lease"]}),
         json!([]),
     ] {
         assert!(!schema.allows(&bad), "{bad}");
