@@ -12,7 +12,7 @@ use crate::error::{Error, Result, reason};
 use crate::exec::task::clock_report::clock_report;
 use crate::exec::task::log_audit::{expect_head, verify_log};
 use crate::exec::task::stream_request::{MAX_REQUEST_BYTES, StreamRequest, StreamSubject};
-use crate::exec::task::{TaskAnswer, TaskExecutor};
+use crate::exec::task::{LedgerWait, TaskAnswer, TaskExecutor};
 
 /// The bytes of a file that are read: more than any may have, so that a longer file is named as such.
 const MAX_READ_BYTES: u64 = 1 << 20;
@@ -131,7 +131,11 @@ fn open(config: &Path, expected: Option<&str>) -> Result<TaskExecutor> {
 
 fn run(args: &TaskRunArgs) -> Result<ExitCode> {
     let Some(manifest) = &args.manifest else {
-        return answer_lines(&mut open(&args.config, args.expect_head.as_deref())?);
+        if let Some(head) = &args.expect_head {
+            expect_head(&args.config, head)?;
+        }
+        let mut tasks = TaskExecutor::open_waiting(&args.config, Box::new(write_wait))?;
+        return answer_lines(&mut tasks);
     };
     let manifest = read(manifest)?;
     let mut tasks = open(&args.config, args.expect_head.as_deref())?;
@@ -153,6 +157,18 @@ fn write(result: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let written = writeln!(out, "{result}").and_then(|()| out.flush());
     written.map_err(|error| Error::io("write", &error))
+}
+
+/// Says in the stream that it waits for another executor.
+fn write_wait(wait: LedgerWait) -> Result<()> {
+    let mut waiting = serde_json::json!({"for": "log"});
+    if let Some(pid) = wait.pid {
+        waiting["pid"] = pid.into();
+    }
+    waiting["ms"] = u64::try_from(wait.elapsed.as_millis())
+        .unwrap_or(u64::MAX)
+        .into();
+    write(&serde_json::json!({"waiting": waiting}).to_string())
 }
 
 /// Answers line by line, until standard input ends.

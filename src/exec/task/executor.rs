@@ -16,7 +16,7 @@ use super::failure::{TaskFailure, is_full};
 use super::failure_reason::FailureReason;
 use super::key::PrivateKey;
 use super::lease::Lease;
-use super::ledger::{Ledger, LedgerGuard};
+use super::ledger::{Ledger, LedgerGuard, WaitNotice};
 use super::ledger_line::{StoredResult, TaskAction, TaskIntent};
 use super::request_check::{EarlyFailure, RequestBytes, RequestIds, TaskChecker, TaskSpec};
 use super::result::{
@@ -60,10 +60,25 @@ impl TaskExecutor {
     /// [`Error::Missing`], [`Error::Refused`] for what is wrong with the configuration, a base or the ledger;
     /// [`Error::Partly`] where what was left cannot be settled.
     pub fn open(config: &Path) -> Result<TaskExecutor> {
+        TaskExecutor::open_with(config, None)
+    }
+
+    /// Opens an executor that waits as long as another one works on its log, and says so.
+    ///
+    /// # Errors
+    /// As [`TaskExecutor::open`], and those of the receiver.
+    pub fn open_waiting(config: &Path, notice: WaitNotice) -> Result<TaskExecutor> {
+        TaskExecutor::open_with(config, Some(notice))
+    }
+
+    fn open_with(config: &Path, notice: Option<WaitNotice>) -> Result<TaskExecutor> {
         super::failpoint::check()?;
         let config = ExecutorConfig::load(config)?;
         let key = PrivateKey::load(&config.key)?;
-        let ledger = Ledger::open(&config.state_dir, &config.vault_dir)?;
+        let mut ledger = Ledger::open(&config.state_dir, &config.vault_dir)?;
+        if let Some(notice) = notice {
+            ledger.wait_with(notice);
+        }
         let desk = ExecutorContext {
             key,
             clock: ExecutorClock::open(&config.state_dir)?,

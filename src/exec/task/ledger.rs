@@ -29,11 +29,27 @@ use crate::world::root::{open_beneath, stat_fd};
 const LOG: &str = "log.jsonl";
 const LOCK: &str = "lock";
 
-/// The time to wait for another process that works on the ledger.
+/// The time to wait for another process that works on the ledger, where nobody hears of the wait.
 const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// The time after which the host hears of a wait, and the time to its next notice.
+const FIRST_NOTICE: Duration = Duration::from_secs(1);
+const NEXT_NOTICE: Duration = Duration::from_secs(10);
 
 /// The space that is reserved for the lines of a task, in bytes: a full disk stops a task before it begins.
 const RESERVED: u64 = 256 << 10;
+
+/// A wait for another process that works on the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerWait {
+    /// The process, where the kernel says which.
+    pub pid: Option<u32>,
+    /// The length of the wait so far.
+    pub elapsed: Duration,
+}
+
+/// The receiver of notices of a wait. Its error ends the wait.
+pub type WaitNotice = Box<dyn FnMut(LedgerWait) -> Result<()>>;
 
 /// A ledger, open.
 pub(super) struct Ledger {
@@ -46,6 +62,7 @@ pub(super) struct Ledger {
     /// The state directory.
     dir: Root,
     shown: String,
+    notice: Option<WaitNotice>,
 }
 
 /// The right to work on a ledger, until it is dropped.
@@ -77,7 +94,13 @@ impl Ledger {
             witness: HeadWitness::open(vault_dir, state_dir)?,
             dir,
             shown: state_dir.join(LOG).display().to_string(),
+            notice: None,
         })
+    }
+
+    /// Makes every wait as long as it takes, and has the receiver hear of it.
+    pub(super) fn wait_with(&mut self, notice: WaitNotice) {
+        self.notice = Some(notice);
     }
 
     /// Returns the lock for a worker to hold as well: where its supervisor is killed, nobody settles what is under way before the
@@ -92,21 +115,10 @@ impl Ledger {
     /// Waits for the turn, and reads what has been added.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where another process has it for long; [`Error::Damaged`] where a line cannot be read;
+    /// [`Error::Conflict`] where another process has it for long and nobody hears of it; [`Error::Damaged`] where a line cannot be read;
     /// [`Error::Refused`] where the log is an older one.
     pub(super) fn turn(&mut self) -> Result<LedgerGuard<'_>> {
-        let end = Instant::now() + LOCK_WAIT_LIMIT;
-        loop {
-            match rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
-                Err(Errno::WOULDBLOCK) if Instant::now() < end => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Err(Errno::WOULDBLOCK) => return Err(self.taken()),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(Error::os("flock")(errno)),
-            }
-        }
+        self.take_lock()?;
         let turn = LedgerGuard { ledger: self };
         turn.ledger.is_in_place()?;
         if let Some(head) = turn.ledger.witness.read()? {
@@ -124,9 +136,38 @@ impl Ledger {
         }
     }
 
-    fn taken(&self) -> Error {
-        let holders = crate::sys::locks::holders(self.lock.as_fd());
-        let who = match holders.first() {
+    fn take_lock(&mut self) -> Result<()> {
+        let (begun, mut next_notice) = (Instant::now(), FIRST_NOTICE);
+        loop {
+            match rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(()),
+                Err(Errno::WOULDBLOCK) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(Error::os("flock")(errno)),
+            }
+            let elapsed = begun.elapsed();
+            let pid = || {
+                crate::sys::locks::holders(self.lock.as_fd())
+                    .first()
+                    .copied()
+            };
+            match &mut self.notice {
+                None if elapsed >= LOCK_WAIT_LIMIT => return Err(self.taken(pid())),
+                Some(notice) if elapsed >= next_notice => {
+                    next_notice = elapsed + NEXT_NOTICE;
+                    notice(LedgerWait {
+                        pid: pid(),
+                        elapsed,
+                    })?;
+                }
+                _ => {}
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn taken(&self, pid: Option<u32>) -> Error {
+        let who = match pid {
             Some(pid) => format!("process {pid} works"),
             None => "another process works".to_owned(),
         };

@@ -47,4 +47,5 @@ mod tests;
 mod worker;
 
 pub use executor::{TaskAnswer, TaskExecutor};
+pub use ledger::{LedgerWait, WaitNotice};
 pub use worker::{WORKER, run_worker};

@@ -315,6 +315,11 @@ impl Stream {
         let input = self.input.as_mut().unwrap();
         input.write_all(line.as_bytes()).unwrap();
         input.write_all(b"\n").unwrap();
+        self.read()
+    }
+
+    /// Reads a line that answers one that was sent, or says that the stream waits.
+    pub(super) fn read(&mut self) -> String {
         let mut answer = String::new();
         self.answers.read_line(&mut answer).unwrap();
         answer

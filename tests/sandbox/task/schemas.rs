@@ -21,13 +21,13 @@ use crate::common::{COMMAND_LIMIT, describe, repository, run_limited};
 use crate::need::skip;
 
 /// A schema of `docs/schemas`.
-struct Schema {
+pub(super) struct Schema {
     root: Value,
     patterns: RefCell<HashMap<String, Regex>>,
 }
 
 impl Schema {
-    fn read(name: &str) -> Schema {
+    pub(super) fn read(name: &str) -> Schema {
         let file = repository().join("docs/schemas").join(name);
         let text = fs::read_to_string(file).unwrap();
         let root: Value = serde_json::from_str(&text).unwrap();
@@ -38,7 +38,7 @@ impl Schema {
         }
     }
 
-    fn allows(&self, value: &Value) -> bool {
+    pub(super) fn allows(&self, value: &Value) -> bool {
         self.fits(&self.root, value)
     }
 

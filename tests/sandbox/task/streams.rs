@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::host::{Host, Stream};
+use super::schemas::Schema;
 
 /// Asks for a result and returns its payload.
 fn ask(host: &Host, stream: &mut Stream, line: &str) -> Value {
@@ -68,6 +69,49 @@ fn an_undo_in_a_stream_leaves_what_others_changed() {
     assert_eq!(told["error"]["reason"], "missing", "{told}");
     assert_eq!(fs::read(&c).unwrap(), b"edited");
     assert_eq!(fs::read(&a).unwrap(), b"new");
+    stream.end();
+}
+
+#[test]
+fn a_stream_waits_for_another_executor_and_says_so() {
+    let host = Host::new();
+    let (a, b) = (host.write("a", "x"), host.path("b"));
+    host.does("t0", "FILE_COPY", &[&a, &host.path("c")]);
+    let take = || {
+        let lock = fs::File::open(host.dir.join("state/lock")).unwrap();
+        lock.lock().unwrap();
+        lock
+    };
+    let schema = Schema::read("stream-answer.json");
+    let is_wait = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert!(schema.allows(&line), "{line}");
+        line["waiting"]["for"] == "log" && line["waiting"]["pid"] == std::process::id()
+    };
+    // From its start on.
+    let lock = take();
+    let mut stream = host.stream();
+    assert!(is_wait(&stream.read()));
+    drop(lock);
+    let moved = done(&host, &mut stream, "t1", "FILE_MOVE", &[&a, &b]);
+    // In the middle; and a lease that expires meanwhile counts no more.
+    let manifest = host.manifest("t2", "FILE_MOVE", &[&b, &a]);
+    let mut lease = host.lease("t2", &manifest);
+    lease.exp = lease.iat + 1;
+    let lock = take();
+    assert!(is_wait(
+        &stream.ask(&host.line(&manifest, &host.sign(&lease)))
+    ));
+    while trumanfs::exec::task::clock::now() < lease.exp {
+        std::thread::yield_now();
+    }
+    drop(lock);
+    let answer = host.read(&stream.read());
+    assert_eq!(answer.status(), "FAILURE");
+    let payload = String::from_utf8(answer.to_payload().unwrap()).unwrap();
+    assert!(payload.contains("lease_expired"), "{payload}");
+    let undone = ask(&host, &mut stream, &host.undo_line("u", &moved));
+    assert_eq!(undone["status"], "SUCCESS", "{undone}");
     stream.end();
 }
 
