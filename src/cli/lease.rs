@@ -8,6 +8,7 @@ use super::exit::ExitReason;
 use super::output::{Printer, count, warn};
 use crate::error::{Error, Result};
 use crate::exec::task::absolute_path::AbsolutePath;
+use crate::exec::task::batch_lease::BatchLease;
 use crate::exec::task::envelope::{Envelope, PayloadType};
 use crate::exec::task::key::PrivateKey;
 use crate::exec::task::lease::Lease;
@@ -22,7 +23,7 @@ use crate::exec::task::{clock, host_files};
 /// Subcommands of `trumanfs lease`.
 #[derive(Subcommand, Debug)]
 pub(super) enum LeaseCommand {
-    /// Signs a lease for one task, or for the undo of one; prints its envelope
+    /// Signs a lease for one task, for a list of tasks, or for the undo of one; prints its envelope
     Issue(LeaseIssueArgs),
     /// Adds leases to a signed list of those that count no more, or begins one
     Revoke(LeaseRevokeArgs),
@@ -34,9 +35,9 @@ pub(super) struct LeaseIssueArgs {
     /// The private key of the kernel
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// What is to be done
-    #[arg(long, value_name = "M.json", required_unless_present = "result")]
-    manifest: Option<PathBuf>,
+    /// What is to be done; several manifests get one lease, by which each is carried out once
+    #[arg(long, value_name = "M.json", required_unless_present = "result", num_args = 1..)]
+    manifest: Vec<PathBuf>,
     /// The result that is to be taken back
     #[arg(long, value_name = "R.json", conflicts_with = "manifest")]
     result: Option<PathBuf>,
@@ -64,9 +65,9 @@ pub(super) struct LeaseIssueArgs {
     /// From when on it is valid, in Unix seconds [default: now]
     #[arg(long, value_name = "TIME")]
     not_before: Option<u64>,
-    /// How often it may be used
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    max_uses: u64,
+    /// How often it may be used [default: 1]
+    #[arg(long, value_name = "N")]
+    max_uses: Option<u64>,
     /// What the task may use, as in wall_ms=5000,io_bytes=1048576; the others of cpu_ms, memory_bytes and file_bytes
     /// have defaults
     #[arg(long, value_name = "NAME=N", value_delimiter = ',')]
@@ -112,39 +113,24 @@ struct LeaseSubject {
 }
 
 fn issue(args: &LeaseIssueArgs) -> Result<ExitReason> {
-    let subject = match (&args.manifest, &args.result) {
-        (Some(file), _) => of_manifest(file, args.task_id.as_deref())?,
-        (_, Some(file)) => of_result(file, args.task_id.clone().unwrap_or_default())?,
+    let subject = match (args.manifest.as_slice(), &args.result) {
+        ([file], _) => of_manifest(file, args.task_id.as_deref())?,
+        ([_, _, ..], _) => return issue_batch(args),
+        ([], Some(file)) => of_result(file, args.task_id.clone().unwrap_or_default())?,
         // clap asks for one of the two.
-        (None, None) => {
+        ([], None) => {
             return Err(Error::usage(
                 "a lease is for something",
                 "Give --manifest or --result.",
             ));
         }
     };
-    let capabilities = if args.capability.is_empty() {
-        vec![subject.capability]
-    } else {
-        args.capability.clone()
-    };
-    for unknown in capabilities
-        .iter()
-        .filter(|id| Capability::parse(id).is_none())
-    {
-        warn(
-            false,
-            &format!("{unknown}: no executor of trumanfs has this capability"),
-        );
-    }
+    let capabilities = capabilities(args, vec![subject.capability]);
     let now = clock::now();
     let begin = args.not_before.unwrap_or(now);
     let lease = Lease {
         v: 1,
-        lease_id: match &args.lease_id {
-            Some(id) => id.clone(),
-            None => Lease::new_id()?,
-        },
+        lease_id: lease_id(args)?,
         iss: args.iss.clone(),
         aud: args.aud.clone(),
         task_id: subject.task_id,
@@ -154,7 +140,7 @@ fn issue(args: &LeaseIssueArgs) -> Result<ExitReason> {
         iat: now,
         nbf: begin,
         exp: begin.saturating_add(args.ttl),
-        max_uses: args.max_uses,
+        max_uses: args.max_uses.unwrap_or(1),
         quota: quota(&args.quota)?,
     };
     let key = PrivateKey::load(&args.key)?;
@@ -163,6 +149,79 @@ fn issue(args: &LeaseIssueArgs) -> Result<ExitReason> {
         .map_err(|why| as_usage("the lease", &why))?;
     Printer::new().line(format_args!("{}", envelope.to_text()));
     Ok(ExitReason::Ok)
+}
+
+/// Signs one lease for several manifests.
+fn issue_batch(args: &LeaseIssueArgs) -> Result<ExitReason> {
+    if args.task_id.is_some() || args.max_uses.is_some() {
+        return Err(Error::usage(
+            "a lease for several manifests has no --task-id, and is used once for each",
+            "Leave --task-id and --max-uses out, or issue a lease for each manifest.",
+        ));
+    }
+    let mut subjects = Vec::new();
+    for file in &args.manifest {
+        let subject = of_manifest(file, None)?;
+        let has_id = |other: &LeaseSubject| other.task_id == subject.task_id;
+        if subjects.iter().any(has_id) {
+            return Err(Error::usage(
+                format!(
+                    "{}: another manifest has the task_id {:?}",
+                    file.display(),
+                    subject.task_id
+                ),
+                "Give each task an id of its own: only one of them could be carried out.",
+            ));
+        }
+        subjects.push(subject);
+    }
+    let mut needed: Vec<String> = subjects.iter().map(|of| of.capability.clone()).collect();
+    needed.sort_unstable();
+    needed.dedup();
+    let now = clock::now();
+    let begin = args.not_before.unwrap_or(now);
+    let lease = BatchLease {
+        v: 1,
+        lease_id: lease_id(args)?,
+        iss: args.iss.clone(),
+        aud: args.aud.clone(),
+        manifests: subjects.into_iter().map(|subject| subject.sha256).collect(),
+        capabilities: capabilities(args, needed),
+        bases: bases(&args.base)?,
+        iat: now,
+        nbf: begin,
+        exp: begin.saturating_add(args.ttl),
+        quota: quota(&args.quota)?,
+    };
+    let key = PrivateKey::load(&args.key)?;
+    let envelope = lease
+        .issue(&key)
+        .map_err(|why| as_usage("the lease", &why))?;
+    Printer::new().line(format_args!("{}", envelope.to_text()));
+    Ok(ExitReason::Ok)
+}
+
+fn lease_id(args: &LeaseIssueArgs) -> Result<String> {
+    match &args.lease_id {
+        Some(id) => Ok(id.clone()),
+        None => Lease::new_id(),
+    }
+}
+
+/// Returns the capabilities that were typed, else those that are needed, and warns of unknown ones.
+fn capabilities(args: &LeaseIssueArgs, needed: Vec<String>) -> Vec<String> {
+    let capabilities = match args.capability.as_slice() {
+        [] => needed,
+        typed => typed.to_vec(),
+    };
+    let is_unknown = |id: &&String| Capability::parse(id).is_none();
+    for unknown in capabilities.iter().filter(is_unknown) {
+        warn(
+            false,
+            &format!("{unknown}: no executor of trumanfs has this capability"),
+        );
+    }
+    capabilities
 }
 
 fn as_usage(what: &str, why: &FormatError) -> Error {

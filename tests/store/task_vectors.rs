@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use trumanfs::exec::task::batch_lease::BatchLease;
 use trumanfs::exec::task::envelope::{Envelope, PayloadType, pae};
 use trumanfs::exec::task::key::{PrivateKey, PublicKey};
 use trumanfs::exec::task::lease::Lease;
@@ -89,6 +90,7 @@ fn every_vector_is_made_anew() {
         let key = vectors.key(signer);
         let envelope = match kind {
             PayloadType::Lease => Lease::parse(payload).unwrap().issue(&key).unwrap(),
+            PayloadType::BatchLease => BatchLease::parse(payload).unwrap().issue(&key).unwrap(),
             PayloadType::Result => TaskResult::parse(payload).unwrap().sign(&key).unwrap(),
             PayloadType::Revocations => RevocationList::parse(payload).unwrap().sign(&key).unwrap(),
         };

@@ -17,8 +17,10 @@ const MOST_SIGNATURES: usize = 8;
 /// The type of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayloadType {
-    /// A lease.
+    /// A lease for one task.
     Lease,
+    /// A lease for a list of manifests.
+    BatchLease,
     /// The result of a task.
     Result,
     /// A list of leases that count no more.
@@ -26,8 +28,9 @@ pub enum PayloadType {
 }
 
 impl PayloadType {
-    const ALL: [PayloadType; 3] = [
+    const ALL: [PayloadType; 4] = [
         PayloadType::Lease,
+        PayloadType::BatchLease,
         PayloadType::Result,
         PayloadType::Revocations,
     ];
@@ -36,6 +39,7 @@ impl PayloadType {
     pub fn as_str(self) -> &'static str {
         match self {
             PayloadType::Lease => "application/vnd.trumanfs.lease.v1+json",
+            PayloadType::BatchLease => "application/vnd.trumanfs.batch-lease.v1+json",
             PayloadType::Result => "application/vnd.trumanfs.result.v1+json",
             PayloadType::Revocations => "application/vnd.trumanfs.revocations.v1+json",
         }
@@ -44,7 +48,7 @@ impl PayloadType {
     /// Returns how long an envelope of this type may be, in bytes.
     pub fn limit(self) -> usize {
         match self {
-            PayloadType::Lease => 64 << 10,
+            PayloadType::Lease | PayloadType::BatchLease => 64 << 10,
             PayloadType::Result => 256 << 10,
             PayloadType::Revocations => 1 << 20,
         }

@@ -6,7 +6,7 @@ use super::base_directories::{BaseDirectories, BaseDirectory};
 use super::failure::TaskFailure;
 use super::failure_reason::FailureReason;
 use super::ledger::LedgerGuard;
-use super::ledger_line::{TaskAction, TaskIntent};
+use super::ledger_line::{LeaseUseKey, TaskAction, TaskIntent};
 use super::quota::TaskQuota;
 use super::result::RecoveryKind;
 use super::settlement::{RecoveryEntry, SettleOutcome, kept_entry, run_of, settle, unclear};
@@ -25,7 +25,7 @@ use crate::world::{OriginKind, RunId};
 #[derive(Debug, Clone)]
 pub(super) struct TaskIds {
     pub(super) task_id: String,
-    pub(super) lease_id: String,
+    pub(super) lease_id: LeaseUseKey,
     pub(super) manifest_sha256: String,
     /// The task that it undoes.
     pub(super) undoes: Option<String>,

@@ -194,7 +194,8 @@ impl ExecutorContext {
             task_id: intent.task_id.clone(),
             capability_id: capability(&intent).to_owned(),
             manifest_sha256: intent.manifest_sha256.clone(),
-            lease_id: intent.lease_id.clone(),
+            lease_id: intent.lease_id.lease_id().to_owned(),
+            use_key: intent.lease_id.clone(),
         };
         let ending = match settle(&self.bases, &intent) {
             Ok(SettleOutcome::Done(made, entry)) => {
@@ -267,7 +268,7 @@ impl ExecutorContext {
             turn,
             ids: TaskIds {
                 task_id: said.task_id.clone(),
-                lease_id: said.lease_id.clone(),
+                lease_id: said.use_key.clone(),
                 manifest_sha256: said.manifest_sha256.clone(),
                 undoes: wish.undoes,
             },
@@ -298,7 +299,7 @@ impl ExecutorContext {
         let stored = turn.conclude(&StoredResult {
             task_id: Cow::Borrowed(&said.task_id),
             manifest_sha256: Cow::Borrowed(&said.manifest_sha256),
-            lease_id: Some(Cow::Borrowed(&said.lease_id)),
+            lease_id: Some(Cow::Borrowed(said.use_key.as_str())),
             success,
             payload_sha256: Cow::Owned(strict::sha256(&envelope.payload)),
             result: Cow::Borrowed(&result),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::head_witness::LogHead;
-use super::ledger_line::{LedgerLine, TaskAction, TaskIntent};
+use super::ledger_line::{LeaseUseKey, LedgerLine, TaskAction, TaskIntent};
 use super::result::NO_PREV;
 use super::worker::worker_order::FileStamp;
 
@@ -102,8 +102,8 @@ impl LedgerIndex {
     }
 
     /// Returns what is known of a lease.
-    pub(super) fn lease(&self, id: &str) -> LeaseUse {
-        self.leases.get(id).copied().unwrap_or_default()
+    pub(super) fn lease(&self, key: &LeaseUseKey) -> LeaseUse {
+        self.leases.get(key.as_str()).copied().unwrap_or_default()
     }
 
     /// Returns the file of a task that moved or removed it without reading it.

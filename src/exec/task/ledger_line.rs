@@ -35,6 +35,34 @@ impl<'l> LedgerLine<'l> {
     }
 }
 
+/// The key by which the uses of a lease are counted: its id, and of a lease for a list of manifests one for each manifest.
+/// Data of the ledger; a blank, which no id has, stands before the manifest's digest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct LeaseUseKey(String);
+
+impl LeaseUseKey {
+    /// Returns that of a lease for one task.
+    pub(super) fn of_lease(lease_id: &str) -> LeaseUseKey {
+        LeaseUseKey(lease_id.to_owned())
+    }
+
+    /// Returns that of one manifest of a list.
+    pub(super) fn of_manifest(lease_id: &str, sha256: &str) -> LeaseUseKey {
+        LeaseUseKey(format!("{lease_id} {sha256}"))
+    }
+
+    /// Returns the whole key.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the id of the lease.
+    pub(super) fn lease_id(&self) -> &str {
+        self.0.split(' ').next().unwrap_or_default()
+    }
+}
+
 /// The intent of a task that is about to act: enough to find out afterwards whether the task acted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +70,7 @@ pub(super) struct TaskIntent {
     /// The task.
     pub(super) task_id: String,
     /// The lease that it uses.
-    pub(super) lease_id: String,
+    pub(super) lease_id: LeaseUseKey,
     /// The SHA-256 of its manifest, or of the result that it undoes, in hex.
     pub(super) manifest_sha256: String,
     /// The run that its records carry.
@@ -103,7 +131,7 @@ pub(super) struct StoredResult<'l> {
     /// The SHA-256 of its manifest, in hex.
     #[serde(borrow)]
     pub(super) manifest_sha256: Cow<'l, str>,
-    /// The lease that it was tried with; absent in what older releases wrote.
+    /// The lease that it was tried with, as a [`LeaseUseKey`]; absent in what older releases wrote.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) lease_id: Option<Cow<'l, str>>,
     /// True if the result is final.

@@ -7,6 +7,7 @@
 
 pub mod absolute_path;
 mod base_directories;
+pub mod batch_lease;
 pub mod clock;
 pub mod clock_report;
 pub mod config;

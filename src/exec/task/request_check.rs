@@ -5,13 +5,14 @@
 //! real one.
 
 use super::absolute_path::AbsolutePath;
+use super::batch_lease::{BatchLease, LeaseGrant};
 use super::config::ExecutorConfig;
 use super::failure::{FailureCode, TaskFailure, is_full};
 use super::failure_reason::FailureReason;
 use super::key::PrivateKey;
 use super::lease::Lease;
 use super::ledger::LedgerGuard;
-use super::ledger_line::TaskAction;
+use super::ledger_line::{LeaseUseKey, TaskAction};
 use super::manifest::{Capability, Manifest, TaskInputs};
 use super::result::{TaskOutcome, TaskOutput, TaskResult};
 use super::revocations::RevocationList;
@@ -38,6 +39,8 @@ pub(super) struct RequestIds {
     pub(super) capability_id: String,
     pub(super) manifest_sha256: String,
     pub(super) lease_id: String,
+    /// The key by which uses of the lease are counted.
+    pub(super) use_key: LeaseUseKey,
 }
 
 /// The bytes of a request.
@@ -96,7 +99,7 @@ impl TaskChecker<'_> {
             Err(failure) => return Err(EarlyFailure::Unstored(failure)),
         };
         self.digest(&request, &lease, said, turn)?;
-        self.validity(&lease, turn)?;
+        self.validity(&lease, &said.use_key, turn)?;
         let capability = match &request {
             TaskRequest::Manifest(manifest) => lease.check_capability(&manifest.capability_id),
             TaskRequest::Undo(_) => lease.check_capability(&said.capability_id),
@@ -171,10 +174,37 @@ impl TaskChecker<'_> {
         if let Err(failure) = request {
             return Err(EarlyFailure::Unstored(failure.clone()));
         }
-        let lease = Lease::verify(text, self.trust.kernel_keys(self.now))
+        let grant = LeaseGrant::verify(text, self.trust.kernel_keys(self.now))
             .map_err(EarlyFailure::Unstored)?;
-        said.lease_id.clone_from(&lease.lease_id);
-        Ok(lease)
+        match grant {
+            LeaseGrant::Single(lease) => {
+                said.lease_id.clone_from(&lease.lease_id);
+                said.use_key = LeaseUseKey::of_lease(&lease.lease_id);
+                Ok(lease)
+            }
+            LeaseGrant::Batch(lease) => {
+                said.lease_id.clone_from(&lease.lease_id);
+                self.narrow(&lease, request, said)
+                    .map_err(EarlyFailure::Unstored)
+            }
+        }
+    }
+
+    /// Returns the lease of one manifest out of a list.
+    fn narrow(
+        &self,
+        lease: &BatchLease,
+        request: &Result<TaskRequest, TaskFailure>,
+        said: &mut RequestIds,
+    ) -> Result<Lease, TaskFailure> {
+        let Ok(TaskRequest::Manifest(manifest)) = request else {
+            return Err(FailureReason::LeaseMismatch
+                .because("a lease for a list of manifests undoes nothing"));
+        };
+        let sha256 = &said.manifest_sha256;
+        let single = lease.for_manifest(&manifest.task_id, sha256);
+        said.use_key = LeaseUseKey::of_manifest(&lease.lease_id, sha256);
+        single
     }
 
     /// Checks whom and what the lease is for, and whether that was done already.
@@ -213,7 +243,12 @@ impl TaskChecker<'_> {
     }
 
     /// Checks whether the lease is valid now.
-    fn validity(&self, lease: &Lease, turn: &LedgerGuard<'_>) -> Result<(), EarlyFailure> {
+    fn validity(
+        &self,
+        lease: &Lease,
+        use_key: &LeaseUseKey,
+        turn: &LedgerGuard<'_>,
+    ) -> Result<(), EarlyFailure> {
         let (skew, most) = (self.config.skew_s, self.config.max_lease_s);
         lease
             .check_time(self.now, skew, most)
@@ -228,7 +263,7 @@ impl TaskChecker<'_> {
         lease
             .check_revocation(&revoked)
             .map_err(EarlyFailure::Unstored)?;
-        let used = turn.index().lease(&lease.lease_id);
+        let used = turn.index().lease(use_key);
         lease
             .check_uses(used.tries)
             .map_err(|failure| match used.last {

@@ -1,6 +1,7 @@
 //! File tasks: manifests and leases in, signed results out, by the program as a host starts it.
 
 mod attacks;
+mod batches;
 mod bounds;
 mod copies;
 mod crash;

@@ -9,6 +9,7 @@ use std::fs;
 
 use regex_automata::meta::Regex;
 use serde_json::{Map, Value, json};
+use trumanfs::exec::task::batch_lease::{BatchLease, MAX_MANIFESTS};
 use trumanfs::exec::task::envelope::Envelope;
 use trumanfs::exec::task::failure_reason::FailureReason;
 use trumanfs::exec::task::lease::Lease;
@@ -295,6 +296,27 @@ fn schemas_agree_with_the_readers() {
     agree("lease.json", &documents.leases[..1], |text| {
         Lease::parse(text).is_ok()
     });
+    let mut list = documents.leases[0].clone();
+    let members = list.as_object_mut().unwrap();
+    for member in ["task_id", "manifest_sha256", "max_uses"] {
+        members.remove(member);
+    }
+    list["manifests"] = json!(["0".repeat(64), "1".repeat(64)]);
+    agree("batch-lease.json", &[list.clone()], |text| {
+        BatchLease::parse(text).is_ok()
+    });
+    for count in [1, MAX_MANIFESTS, MAX_MANIFESTS + 1] {
+        let digests = (0..count).map(|number| format!("{number:064x}"));
+        list["manifests"] = digests.collect();
+        let read = BatchLease::parse(list.to_string().as_bytes()).is_ok();
+        assert_eq!(
+            Schema::read("batch-lease.json").allows(&list),
+            read,
+            "{count}"
+        );
+    }
+    list["manifests"] = json!(["0".repeat(64), "0".repeat(64)]);
+    assert!(!Schema::read("batch-lease.json").allows(&list));
     agree("result.json", &documents.results, |text| {
         TaskResult::parse(text).is_ok()
     });
