@@ -8,6 +8,7 @@ mod crash;
 mod disks;
 mod homes;
 mod host;
+mod issuers;
 mod long_files;
 mod reasons;
 mod rules;
