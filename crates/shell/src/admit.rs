@@ -238,17 +238,41 @@ fn admit_command(words: &[Word], state: &ShellState) -> Result<(), LineRejection
     {
         return Err(rejection);
     }
-    if name == b"find" {
-        let mut words = words.iter().map(literal_text);
-        while let Some(each) = words.next() {
-            if each.as_deref() == Some(b"-exec")
-                && let Some(Some(name)) = words.next()
-                && name != b";"
-                && !runs_for_find(&name, state)
-            {
-                return Err(look_up_unknown(&name, state).into_rejection());
-            }
+    let args: Vec<Option<Vec<u8>>> = words.iter().skip(1).map(literal_text).collect();
+    admit_arguments(&name, &args, state)
+}
+
+/// Admits the arguments of a command, and those of the commands that `find` is to run.
+fn admit_arguments(
+    name: &[u8],
+    args: &[Option<Vec<u8>>],
+    state: &ShellState,
+) -> Result<(), LineRejection> {
+    let Some(command) = state.registry.find(name) else {
+        return Ok(());
+    };
+    if let Some(rejection) = (command.find_unsupported)(args) {
+        return Err(rejection);
+    }
+    if name != b"find" {
+        return Ok(());
+    }
+    let mut args = args;
+    while let Some((first, rest)) = args.split_first() {
+        args = rest;
+        if first.as_deref() != Some(b"-exec") {
+            continue;
         }
+        let ends = |word: &Option<Vec<u8>>| matches!(word.as_deref(), Some(b";" | b"+"));
+        let end = rest.iter().position(ends).unwrap_or(rest.len());
+        let (command, after) = rest.split_at(end);
+        if let Some((Some(name), words)) = command.split_first() {
+            if !runs_for_find(name, state) {
+                return Err(look_up_unknown(name, state).into_rejection());
+            }
+            admit_arguments(name, words, state)?;
+        }
+        args = after;
     }
     Ok(())
 }

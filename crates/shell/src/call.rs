@@ -127,6 +127,10 @@ pub(super) type CommandResult = Result<u8, CommandError>;
 /// The function of a bundled command.
 pub(super) type CommandFn = fn(&mut Call<'_>) -> CommandResult;
 
+/// The function that returns the rejection of a line for an unsupported argument. A word is `None` where an expansion
+/// decides about it.
+pub(super) type UnsupportedFn = fn(&[Option<Vec<u8>>]) -> Option<LineRejection>;
+
 /// A bundled command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BundledCommand {
@@ -138,6 +142,8 @@ pub(super) struct BundledCommand {
     pub(super) may_change: bool,
     /// True if `find -exec` may run the command.
     pub(super) runs_for_find: bool,
+    /// The function that looks for an unsupported argument before the line runs.
+    pub(super) find_unsupported: UnsupportedFn,
 }
 
 /// The bundled commands, by name.

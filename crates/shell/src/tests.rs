@@ -426,6 +426,48 @@ fn unknown_command_is_passed_over() {
     }
 }
 
+/// A pattern that is not regular is refused like a missing command: before the line runs, or when its turn comes.
+#[test]
+fn unsupported_pattern_ends_the_line() {
+    let mut bench = Bench::new();
+    let ahead = "bash: grep -P: lookahead, (?=…) or (?!…), is not supported; use grep -E without it, or python3 -c\n";
+    let back = "bash: grep: a back-reference (\\1 to \\9) is not supported; write the pattern without it, or use python3 -c\n";
+    let path = "bash: find -regex: a back-reference (\\1 to \\9) is not supported; write the pattern without it, or use python3 -c\n";
+    for (line, out, err) in [
+        ("echo on; grep -P '1(?=2)' a.txt || rm a.txt", "", ahead),
+        ("echo on | grep -oP -e 1 -e '1(?=2)' *.txt", "", ahead),
+        ("echo on; grep '\\(.\\)\\1' a.txt", "", back),
+        ("echo on; grep -E '(.)\\1' *", "", back),
+        ("echo on; $(grep -E '(.)\\1' *)", "", back),
+        ("echo on; find . -iregex '\\(.\\)\\1' -delete", "", path),
+        ("find . -exec grep -P '1(?=2)' {} \\; -delete", "", ahead),
+        (
+            "echo on; x='1(?=2)'; grep -P \"$x\" a.txt; rm a.txt",
+            "on\n",
+            ahead,
+        ),
+        ("echo on; find * -regex '\\(.\\)\\1' -delete", "on\n", path),
+    ] {
+        let (told, said, status) = bench.run(line);
+        assert_eq!((&told[..], &said[..], status), (out, err, 2), "{line}");
+        assert!(bench.dir.path().join("a.txt").exists(), "{line}");
+    }
+    // Where the same text has another meaning, it is not refused.
+    for line in [
+        "grep -F '\\(.\\)\\1' a.txt",
+        "grep 1 '(?=2)' 2>/dev/null",
+        "grep -E '(?=2)' a.txt 2>/dev/null",
+        "find . -regextype awk -regex '(.)\\1'",
+        "find . -name -regex -o -name '\\(.\\)\\1'",
+        "find . -maxdepth 0 -exec echo -regex '\\(.\\)\\1' \\;",
+    ] {
+        assert!(!bench.run(line).1.contains("supported"), "{line}");
+    }
+    // A malformed one is the command's error.
+    assert_eq!(bench.run("grep -P '(' a.txt || echo on").0, "on\n");
+    assert_eq!(bench.run("find . -regex '\\(' || echo on").0, "on\n");
+}
+
 /// No program of the coreutils that this machine has is passed over as unknown.
 #[test]
 fn every_program_of_the_coreutils_is_known() {

@@ -5,6 +5,7 @@ mod cd;
 mod cp;
 mod date;
 mod echo;
+mod expression;
 mod find;
 mod grep;
 mod head_tail;
@@ -32,8 +33,14 @@ pub(super) const REGISTRY: CommandRegistry = CommandRegistry(&[
     reads("date", date::date),
     reads("echo", echo::echo),
     reads("false", |_| Ok(1)),
-    changes("find", find::find),
-    reads("grep", grep::grep),
+    BundledCommand {
+        find_unsupported: find::find_unsupported,
+        ..changes("find", find::find)
+    },
+    BundledCommand {
+        find_unsupported: grep::find_unsupported,
+        ..reads("grep", grep::grep)
+    },
     reads("head", head_tail::head),
     reads("ls", ls::ls),
     changes("mkdir", mkdir::mkdir),
@@ -53,6 +60,7 @@ const fn reads(name: &'static str, run: CommandFn) -> BundledCommand {
         run,
         may_change: false,
         runs_for_find: true,
+        find_unsupported: |_| None,
     }
 }
 

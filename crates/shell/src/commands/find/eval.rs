@@ -194,6 +194,7 @@ impl<'a, 'c> FindRun<'a, 'c> {
             FindTest::Constant(value) => *value,
             FindTest::Name(pattern) => pattern.matches(visit.base()),
             FindTest::Path(pattern) => pattern.matches(visit.shown),
+            FindTest::Regex(regex) => regex.matches(visit.shown, &self.call.state.deadline)?,
             FindTest::Kind(kinds) => kinds.contains(&visit.kind),
             FindTest::Size(compare, units, unit) => self.meta(visit)?.is_some_and(|meta| {
                 let found = meta.size.div_ceil(*unit);

@@ -9,12 +9,15 @@ mod exec;
 mod messages;
 mod parse;
 mod predicate;
+mod regex;
 
 use crate::call::{Call, CommandError, CommandResult};
 use eval::{FindRun, VisitedEntry};
 use parse::FindPlan;
 use trumanfs_executor::home::DirEntry;
 use trumanfs_types::name::{Name, WorldPath};
+
+pub(crate) use self::regex::find_unsupported;
 
 pub(crate) fn find(call: &mut Call<'_>) -> CommandResult {
     let args = call.args;

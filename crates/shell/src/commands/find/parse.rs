@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::exec::CommandTemplate;
 use super::predicate::{FindTest, PredicateReader, WalkSettings};
 use crate::call::{Call, CommandError, usage_error};
+use crate::commands::expression::PosixSyntax;
 
 /// The maximum nesting of parentheses: each level is a stack frame.
 const MAX_NESTING: usize = 200;
@@ -103,6 +104,7 @@ fn tokenize<'a>(
     let mut reader = PredicateReader {
         call,
         settings: WalkSettings::default(),
+        syntax: PosixSyntax::FIND_DEFAULT,
         now: i128::try_from(now).unwrap_or_default(),
     };
     let (mut tokens, mut rest) = (Vec::new(), words);

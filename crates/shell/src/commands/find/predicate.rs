@@ -5,7 +5,9 @@ use rustix::fs::FileType;
 
 use super::exec::{CommandTemplate, ExecAction};
 use super::messages::{invalid_argument, missing_argument};
+use super::regex::{PathRegex, parse_syntax};
 use crate::call::{Call, CommandError, reason, usage_error};
+use crate::commands::expression::PosixSyntax;
 use crate::datetime;
 use crate::mode::ModeChange;
 use crate::pattern::GlobPattern;
@@ -17,6 +19,7 @@ pub(super) enum FindTest {
     Constant(bool),
     Name(GlobPattern),
     Path(GlobPattern),
+    Regex(Box<PathRegex>),
     Kind(Vec<FileType>),
     /// The size in units of so many bytes, the last unit counted whole.
     Size(CompareMode, u64, u64),
@@ -92,6 +95,8 @@ pub(super) struct WalkSettings {
 pub(super) struct PredicateReader<'a, 'c> {
     pub(super) call: &'a Call<'c>,
     pub(super) settings: WalkSettings,
+    /// The dialect of the expressions that follow (`-regextype`).
+    pub(super) syntax: &'static PosixSyntax,
     /// Now, in nanoseconds since 1970.
     pub(super) now: i128,
 }
@@ -152,6 +157,14 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
             b"-ipath" | b"-iwholename" => {
                 |_, _, arg| Ok(FindTest::Path(GlobPattern::new(arg).ignoring_case()))
             }
+            b"-regex" | b"-iregex" => |reader, typed, arg| {
+                PathRegex::new(typed, arg, reader.syntax)
+                    .map(|regex| FindTest::Regex(Box::new(regex)))
+            },
+            b"-regextype" => |reader, _, arg| {
+                reader.syntax = parse_syntax(arg)?;
+                Ok(FindTest::Constant(true))
+            },
             b"-type" => |_, _, arg| parse_kinds(arg).map(FindTest::Kind),
             b"-size" => |_, _, arg| parse_size(arg),
             b"-perm" => |_, _, arg| parse_mode(arg),

@@ -2,19 +2,17 @@
 //!
 //! Lines are found by searching all bytes in memory at once, not line by line: no match leaves its line (see
 //! `expression`). The end of a match matters for `-o` only. POSIX wants the longest of the leftmost matches; a second
-//! automaton finds it, from the start of the first match on.
+//! automaton finds it, from the start of the first match on. Perl wants the match that its order of trying finds first.
 
 use std::io;
 use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 use regex_automata::hybrid::dfa::{Cache, DFA};
-use regex_automata::nfa::thompson::{self, NFA};
-use regex_automata::{Anchored, Input, MatchKind, meta};
+use regex_automata::{Anchored, Input, meta};
 use regex_syntax::hir::Hir;
 
-use super::expression::PatternError;
-use super::interruptible::{InterruptibleDfa, is_big};
+use crate::commands::expression::{InterruptibleDfa, PatternError, TOO_LARGE, compile_dfa, is_big};
 use crate::deadline::Deadline;
 
 /// A compiled expression.
@@ -27,24 +25,23 @@ pub(super) struct LineMatcher {
 }
 
 impl LineMatcher {
-    /// Compiles an expression. `exact` is for callers that need the ends of matches.
+    /// Compiles an expression. `longest` is for callers that need the ends of the longest matches.
     ///
     /// # Errors
     /// The expression is too large.
-    pub(super) fn new(hir: &Hir, exact: bool) -> Result<LineMatcher, PatternError> {
-        let too_big = "Regular expression too big";
+    pub(super) fn new(hir: &Hir, longest: bool) -> Result<LineMatcher, PatternError> {
         let config = meta::Config::new().utf8_empty(false);
         let regex = meta::Builder::new()
             .configure(config)
             .build_from_hir(hir)
-            .map_err(|_| too_big)?;
-        let longest = if exact {
-            Some(compile_longest(hir).ok_or(too_big)?)
+            .map_err(|_| TOO_LARGE)?;
+        let longest = if longest {
+            Some(compile_longest(hir).ok_or(TOO_LARGE)?)
         } else {
             None
         };
         let interruptible = if is_big(hir) {
-            Some(InterruptibleDfa::new(compile_dfa(hir).ok_or(too_big)?))
+            Some(InterruptibleDfa::new(compile_dfa(hir).ok_or(TOO_LARGE)?))
         } else {
             None
         };
@@ -85,7 +82,7 @@ impl LineMatcher {
         half.map(|half| half.offset())
     }
 
-    /// Returns the longest of the leftmost matches in a range that ends where its line does.
+    /// Returns the leftmost match in a range that ends where its line does: the longest, or Perl's.
     pub(super) fn find_match(&mut self, text: &[u8], range: Range<usize>) -> Option<Range<usize>> {
         let end = range.end;
         let input = Input::new(text).range(range);
@@ -116,14 +113,4 @@ fn compile_longest(hir: &Hir) -> Option<(DFA, Cache)> {
     let dfa = compile_dfa(hir)?;
     let cache = dfa.create_cache();
     Some((dfa, cache))
-}
-
-fn compile_dfa(hir: &Hir) -> Option<DFA> {
-    let config = thompson::Config::new().utf8(false);
-    let nfa = NFA::compiler().configure(config).build_from_hir(hir).ok()?;
-    // With all matches reported, the last one is the longest. Skipping the check makes room for states of any size.
-    let config = DFA::config()
-        .match_kind(MatchKind::All)
-        .skip_cache_capacity_check(true);
-    DFA::builder().configure(config).build_from_nfa(nfa).ok()
 }

@@ -1,16 +1,15 @@
 //! `grep`: the files that it searches, their order, its report for each, and its exit status.
 //!
-//! `expression` translates the patterns and `matcher` finds lines; `search` selects them, `print` writes them, `walk`
-//! goes through directories, `filter` selects files. The behaviour is that of GNU grep 3.8 in the C
-//! locale, except that back-references and Perl expressions are refused, and that directories are searched in the
-//! order of names.
+//! `commands/expression` translates the patterns and `matcher` finds lines; `search` selects them, `print` writes them,
+//! `walk` goes through directories, `filter` selects files, `patterns` looks at a call before the line runs. The behaviour
+//! is that of GNU grep 3.8 in the C locale, except that patterns which are not regular are refused, and that directories
+//! are searched in the order of names.
 
 mod buffer;
-mod expression;
 mod filter;
-mod interruptible;
 mod matcher;
 mod options;
+mod patterns;
 mod print;
 mod search;
 #[cfg(test)]
@@ -25,7 +24,10 @@ use self::matcher::LineMatcher;
 use self::options::{DirectoryMode, ERROR_STATUS, GrepOptions, OutputMode};
 use self::search::{FileMatches, FileSearch};
 use crate::call::{Call, CommandError, CommandResult, from_io_error};
+use crate::commands::expression::{PatternSyntax, translate_for_lines};
 use trumanfs_types::error::Error;
+
+pub(crate) use self::patterns::find_unsupported;
 
 /// Searches files, or standard input.
 pub(crate) fn grep(call: &mut Call<'_>) -> CommandResult {
@@ -38,10 +40,15 @@ pub(crate) fn grep(call: &mut Call<'_>) -> CommandResult {
     let patterns = patterns
         .into_iter()
         .flat_map(|all| all.split(|b| *b == b'\n'));
-    let (syntax, whole) = (options.syntax, options.whole);
-    let matcher = expression::translate(patterns, syntax, options.ignore_case, whole)
-        .and_then(|expression| LineMatcher::new(&expression, options.only_matching))
-        .map_err(|wrong| CommandError::Usage(wrong.into(), ERROR_STATUS))?;
+    let mode = options.pattern_mode();
+    if mode.syntax == PatternSyntax::Perl && patterns.clone().nth(1).is_some() {
+        let message = "the -P option only supports a single pattern";
+        return Err(CommandError::Usage(message.into(), ERROR_STATUS));
+    }
+    let longest = options.only_matching && options.syntax != PatternSyntax::Perl;
+    let matcher = translate_for_lines(patterns, mode)
+        .and_then(|expression| LineMatcher::new(&expression, longest))
+        .map_err(|wrong| wrong.into_command_error(patterns::name_of(mode.syntax), ERROR_STATUS))?;
     let mut run = GrepRun {
         names: options.names.unwrap_or(options.operands.len() > 1),
         options,

@@ -1,13 +1,12 @@
 //! The options of `grep`, parsed once.
 //!
-//! Owns GNU's rules for options that exclude or override each other. Back-references and Perl expressions are refused
-//! by name, here or in `expression`.
+//! Owns GNU's rules for options that exclude or override each other.
 
 use std::io::Read;
 
-use super::expression::{MatchScope, PatternSyntax};
 use super::filter::FileFilter;
 use crate::call::{Call, CommandError, from_io_error, reason, usage_error};
+use crate::commands::expression::{LinePatternMode, MatchScope, PatternSyntax};
 use crate::options::{OptSpec, OptionArg};
 
 /// The exit status for any error.
@@ -25,7 +24,7 @@ const LINE_BUFFERED: char = '\u{8}';
 const NO_GROUP_SEPARATOR: char = '\u{9}';
 const NO_IGNORE_CASE: char = '\u{a}';
 
-const KNOWN: OptSpec = OptSpec {
+pub(super) const KNOWN: OptSpec = OptSpec {
     short: "0123456789A:B:C:EFGHILPRZabcd:e:f:hilm:noqrsvwx",
     long: &[
         ("after-context", OptionArg::Required, 'A'),
@@ -171,7 +170,7 @@ impl<'a> GrepOptions<'a> {
                 'E' => set_syntax(&mut syntax, PatternSyntax::Extended)?,
                 'F' => set_syntax(&mut syntax, PatternSyntax::Fixed)?,
                 'G' => set_syntax(&mut syntax, PatternSyntax::Basic)?,
-                'P' => return Err(fatal_usage("Perl expressions (-P) are not supported")),
+                'P' => set_syntax(&mut syntax, PatternSyntax::Perl)?,
                 'H' => options.names = Some(true),
                 'h' => options.names = Some(false),
                 'I' => options.binary = BinaryMode::Skipped,
@@ -253,6 +252,16 @@ impl<'a> GrepOptions<'a> {
             label: b"(standard input)",
             filter: FileFilter::default(),
             operands,
+        }
+    }
+
+    /// Returns the meaning of the patterns.
+    pub(super) fn pattern_mode(&self) -> LinePatternMode {
+        LinePatternMode {
+            syntax: self.syntax,
+            ignore_case: self.ignore_case,
+            whole: self.whole,
+            needs_ends: self.only_matching,
         }
     }
 

@@ -7,8 +7,9 @@
 use std::io;
 use std::ops::Range;
 
-use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson::{self, NFA};
+use regex_automata::{Input, MatchKind};
 use regex_syntax::hir::{Hir, HirKind};
 
 use crate::deadline::Deadline;
@@ -20,15 +21,27 @@ const MAX_COPIES: u64 = 1000;
 /// The number of bytes between two checks of the deadline: each may take a hundred microseconds.
 const CHECK_INTERVAL: usize = 16;
 
+/// Compiles an automaton that reports all matches; `None` where the expression is too large.
+pub(in super::super) fn compile_dfa(hir: &Hir) -> Option<DFA> {
+    let config = thompson::Config::new().utf8(false);
+    let nfa = NFA::compiler().configure(config).build_from_hir(hir).ok()?;
+    // With all matches reported, the last one is the longest. Skipping the check makes room for states of any size.
+    let config = DFA::config()
+        .match_kind(MatchKind::All)
+        .skip_cache_capacity_check(true);
+    DFA::builder().configure(config).build_from_nfa(nfa).ok()
+}
+
 /// A lazy DFA that goes on however often it has to clear its cache.
-pub(super) struct InterruptibleDfa {
+#[derive(Debug)]
+pub(in super::super) struct InterruptibleDfa {
     dfa: DFA,
     cache: Cache,
 }
 
 impl InterruptibleDfa {
     /// Makes a searcher from an automaton.
-    pub(super) fn new(dfa: DFA) -> InterruptibleDfa {
+    pub(in super::super) fn new(dfa: DFA) -> InterruptibleDfa {
         let cache = dfa.create_cache();
         InterruptibleDfa { dfa, cache }
     }
@@ -37,7 +50,7 @@ impl InterruptibleDfa {
     ///
     /// # Errors
     /// `TimedOut`.
-    pub(super) fn first_end(
+    pub(in super::super) fn first_end(
         &mut self,
         text: &[u8],
         range: Range<usize>,
@@ -72,7 +85,7 @@ impl InterruptibleDfa {
 }
 
 /// Returns whether an expression is large by repetition.
-pub(super) fn is_big(hir: &Hir) -> bool {
+pub(in super::super) fn is_big(hir: &Hir) -> bool {
     copies(hir) > MAX_COPIES
 }
 
