@@ -257,22 +257,29 @@ fn admit_arguments(
     if name != b"find" {
         return Ok(());
     }
-    let mut args = args;
-    while let Some((first, rest)) = args.split_first() {
-        args = rest;
-        if first.as_deref() != Some(b"-exec") {
+    // Up to where the words belong to a command that has been looked at. A `find` in it is admitted when it runs.
+    let mut admitted = 0;
+    for (at, word) in args.iter().enumerate() {
+        let Some(Some(name)) = args.get(at + 1) else {
+            continue;
+        };
+        if word.as_deref() != Some(b"-exec") || name == b";" {
+            continue;
+        }
+        let command = state.registry.find(name);
+        let Some(command) = command.filter(|_| runs_for_find(name, state)) else {
+            return Err(look_up_unknown(name, state).into_rejection());
+        };
+        if at < admitted {
             continue;
         }
         let ends = |word: &Option<Vec<u8>>| matches!(word.as_deref(), Some(b";" | b"+"));
-        let end = rest.iter().position(ends).unwrap_or(rest.len());
-        let (command, after) = rest.split_at(end);
-        if let Some((Some(name), words)) = command.split_first() {
-            if !runs_for_find(name, state) {
-                return Err(look_up_unknown(name, state).into_rejection());
-            }
-            admit_arguments(name, words, state)?;
+        let words = args.get(at + 2..).unwrap_or_default();
+        let end = words.iter().position(ends).unwrap_or(words.len());
+        admitted = at + 2 + end;
+        if let Some(rejection) = (command.find_unsupported)(words.get(..end).unwrap_or_default()) {
+            return Err(rejection);
         }
-        args = after;
     }
     Ok(())
 }

@@ -452,6 +452,14 @@ fn unsupported_pattern_ends_the_line() {
         assert_eq!((&told[..], &said[..], status), (out, err, 2), "{line}");
         assert!(bench.dir.path().join("a.txt").exists(), "{line}");
     }
+    let format = "bash: find -printf: %l is not supported\n";
+    for (line, out) in [
+        ("echo on; find . -printf '%p %l\\n' -delete", ""),
+        ("echo on; x=%l; find . -printf \"$x\" -delete", "on\n"),
+    ] {
+        let told = bench.run(line);
+        assert_eq!(told, (out.to_owned(), format.to_owned(), 2), "{line}");
+    }
     // Where the same text has another meaning, it is not refused.
     for line in [
         "grep -F '\\(.\\)\\1' a.txt",
@@ -967,4 +975,6 @@ fn deep_nesting_is_refused() {
         let line = open.repeat(100_000);
         assert_eq!(bench.run(&line).2, REFUSED_STATUS, "{open}");
     }
+    let told = bench.run(&"find -exec ".repeat(50_000)).1;
+    assert_eq!(told, "find: missing argument to `-exec'\n");
 }

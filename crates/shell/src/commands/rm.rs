@@ -18,6 +18,9 @@ const RM: OptSpec = OptSpec {
         ("dir", OptionArg::None, 'd'),
         ("force", OptionArg::None, 'f'),
         ("interactive", OptionArg::Optional, '?'),
+        // The root is never removed, and there are no other file systems.
+        ("one-file-system", OptionArg::None, 'x'),
+        ("preserve-root", OptionArg::Optional, 'x'),
         ("recursive", OptionArg::None, 'r'),
         ("verbose", OptionArg::None, 'v'),
     ],

@@ -14,8 +14,8 @@ use super::target::{
     DestinationEntry, NamedPath, just_created_message, look_up_destination, look_up_source,
     pair_operands, report_transfer_error,
 };
-use crate::call::{Call, CommandResult, DEV_NULL};
-use crate::options::{OptSpec, OptionArg};
+use crate::call::{Call, CommandError, CommandResult, DEV_NULL, usage_error};
+use crate::options::{OptSpec, OptionArg, ParsedArgs};
 use crate::quote::quoted;
 use preserve::PreservedAttrs;
 use tree::{CopyOptions, CopyPair};
@@ -24,8 +24,8 @@ use trumanfs_types::meta::Id;
 use trumanfs_types::name::WorldPath;
 
 const CP: OptSpec = OptSpec {
-    // There are no symlinks, so -H, -L and -P make no difference.
-    short: "afHLnpPRrt:Tuv",
+    // There are no symlinks and no other file systems, so -d, -H, -L, -P and -x make no difference.
+    short: "adfHLnpPRrt:Tuvx",
     long: &[
         ("archive", OptionArg::None, 'a'),
         ("dereference", OptionArg::None, 'L'),
@@ -33,14 +33,21 @@ const CP: OptSpec = OptSpec {
         ("no-clobber", OptionArg::None, 'n'),
         ("no-dereference", OptionArg::None, 'P'),
         ("no-target-directory", OptionArg::None, 'T'),
+        ("one-file-system", OptionArg::None, 'x'),
         ("preserve", OptionArg::Optional, 'p'),
         ("recursive", OptionArg::None, 'r'),
+        ("reflink", OptionArg::Optional, REFLINK),
+        ("sparse", OptionArg::Required, SPARSE),
         ("target-directory", OptionArg::Required, 't'),
         ("update", OptionArg::None, 'u'),
         ("verbose", OptionArg::None, 'v'),
     ],
     error_status: 1,
 };
+
+// Options that have a long name only.
+const REFLINK: char = '\u{1}';
+const SPARSE: char = '\u{2}';
 
 /// The mode of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
@@ -59,6 +66,7 @@ struct CopyRun {
 /// Runs `cp [-afHLnpPRrTuv] [--preserve=LIST] [-t DIRECTORY] SOURCE... [DESTINATION]`.
 pub(super) fn cp(call: &mut Call<'_>) -> CommandResult {
     let typed = CP.read(call.args)?;
+    check_hints(&typed)?;
     let mut copies = CopyRun {
         recursive: ['a', 'R', 'r'].into_iter().any(|letter| typed.has(letter)),
         options: CopyOptions {
@@ -86,6 +94,23 @@ pub(super) fn cp(call: &mut Call<'_>) -> CommandResult {
         }
     }
     Ok(status)
+}
+
+/// Accepts the values of `--reflink` and `--sparse` that leave the copies' content and success as they are.
+fn check_hints(typed: &ParsedArgs<'_>) -> Result<(), CommandError> {
+    for (letter, value) in &typed.options {
+        let value = value.unwrap_or(b"always");
+        let name: &[u8] = match (*letter, value) {
+            (REFLINK, b"auto" | b"never") | (SPARSE, b"auto" | b"always" | b"never") => continue,
+            (REFLINK, b"always") => return Err(usage_error("--reflink=always is not supported")),
+            (REFLINK, _) => b"reflink",
+            (SPARSE, _) => b"sparse",
+            _ => continue,
+        };
+        let message = [b"invalid argument '", value, b"' for '--", name, b"'"];
+        return Err(usage_error(message.concat()));
+    }
+    Ok(())
 }
 
 /// Copies a source that `mv` cannot rename, with all attributes that can be preserved, to a path where nothing is.

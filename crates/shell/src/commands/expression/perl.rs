@@ -3,6 +3,8 @@
 //! The subject is a line without its newline, so `\A` is `^`, `\Z` and `\z` are `$`, and `(?m)` and `(?s)` change
 //! nothing. Look-around, back-references, recursion, `\K` and whatever cuts backtracking short are refused.
 
+use std::collections::BTreeSet;
+
 use regex_syntax::hir::{Hir, HirKind, Look, Repetition};
 
 use super::MatchScope;
@@ -49,7 +51,7 @@ pub(super) struct PerlParser<'p> {
     flags: PerlFlags,
     /// The number of open groups.
     open: usize,
-    names: Vec<&'p [u8]>,
+    names: BTreeSet<&'p [u8]>,
     /// True if a `\Q` lasts to the end of the pattern.
     open_quote: bool,
 }
@@ -65,7 +67,7 @@ impl<'p> PerlParser<'p> {
                 ungreedy: false,
             },
             open: 0,
-            names: Vec::new(),
+            names: BTreeSet::new(),
             open_quote: false,
         }
     }
@@ -326,10 +328,9 @@ impl<'p> PerlParser<'p> {
             && name
                 .iter()
                 .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-        if !is_name || self.names.contains(&name) {
+        if !is_name || !self.names.insert(name) {
             return Err(PatternError::Unsupported("this name of a group"));
         }
-        self.names.push(name);
         self.rest = rest.get(1..).unwrap_or_default();
         Ok(())
     }

@@ -8,6 +8,7 @@ use rustix::fs::FileType;
 use super::exec::PendingPaths;
 use super::parse::{FindExpr, FindPlan};
 use super::predicate::{CompareMode, FindTest, TimeSpan};
+use super::printf::{PrintFormat, PrintedEntry};
 use crate::call::{Call, CommandError, CommandResult};
 use trumanfs_executor::home::DirEntry;
 use trumanfs_types::error::Error;
@@ -99,6 +100,8 @@ pub(super) struct FindRun<'a, 'c> {
     pending_paths: Vec<PendingPaths>,
     status: u8,
     pruned: bool,
+    /// The length of the current starting point as typed.
+    pub(super) start: usize,
     /// True once the walk has to end (`-quit`).
     pub(super) quit: bool,
 }
@@ -115,6 +118,7 @@ impl<'a, 'c> FindRun<'a, 'c> {
                 .collect(),
             status: 0,
             pruned: false,
+            start: 0,
             quit: false,
         }
     }
@@ -230,6 +234,7 @@ impl<'a, 'c> FindRun<'a, 'c> {
                 self.call.out.write_all(&[*end])?;
                 true
             }
+            FindTest::PrintFormatted(format) => self.print_formatted(format, visit)?,
             FindTest::Delete => self.delete(visit)?,
             FindTest::Exec(template) => template.run_for_path(self.call, visit.shown)?,
             FindTest::ExecMany(number) => {
@@ -258,6 +263,28 @@ impl<'a, 'c> FindRun<'a, 'c> {
                 Ok(None)
             }
         }
+    }
+
+    /// Prints an entry by a format. Returns true, as GNU does, unless it has gone.
+    fn print_formatted(
+        &mut self,
+        format: &PrintFormat,
+        visit: &VisitedEntry<'_>,
+    ) -> Result<bool, CommandError> {
+        let meta = match format.needs_meta() {
+            true => self.meta(visit)?,
+            false => None,
+        };
+        if meta.is_none() && format.needs_meta() {
+            return Ok(false);
+        }
+        let entry = PrintedEntry {
+            shown: visit.shown,
+            start: self.start,
+            depth: visit.depth,
+        };
+        format.print(&mut self.call.out, entry, meta.as_ref())?;
+        Ok(true)
     }
 
     fn is_empty(&mut self, visit: &VisitedEntry<'_>) -> Result<bool, CommandError> {

@@ -2,22 +2,54 @@
 //!
 //! Entries are visited in the order of their names at each level, where GNU's find has the order of the directory.
 //! The walk keeps one listing for each level and no stack frame, so depth costs memory only. Symlinks do not exist
-//! here, so `-H`, `-L` and `-P` have no effect. A directory that has gone is reported, and the walk goes on.
+//! here, so `-H`, `-L` and `-P` have no effect, nor has `-O`. A directory that has gone is reported, and the walk goes on.
 
 mod eval;
 mod exec;
 mod messages;
 mod parse;
 mod predicate;
+mod printf;
 mod regex;
 
-use crate::call::{Call, CommandError, CommandResult};
+use crate::call::{Call, CommandError, CommandResult, LineRejection};
+use crate::commands::expression::PosixSyntax;
 use eval::{FindRun, VisitedEntry};
 use parse::FindPlan;
+use printf::PrintFormat;
+use regex::unsupported_regex;
 use trumanfs_executor::home::DirEntry;
 use trumanfs_types::name::{Name, WorldPath};
 
-pub(crate) use self::regex::find_unsupported;
+/// Returns the rejection of a line with a call that has an unsupported pattern or format. A word is `None` where an
+/// expansion decides about it; arguments behind such a word are looked at when the command runs.
+pub(crate) fn find_unsupported(args: &[Option<Vec<u8>>]) -> Option<LineRejection> {
+    let mut syntax = PosixSyntax::FIND_DEFAULT;
+    let mut words = args.iter().map_while(Option::as_deref);
+    while let Some(word) = words.next() {
+        let rejection = match word {
+            b"-regextype" => {
+                syntax = PosixSyntax::named(words.next()?)?;
+                None
+            }
+            b"-regex" | b"-iregex" => unsupported_regex(word, words.next()?, syntax),
+            b"-printf" => PrintFormat::parse(words.next()?).err(),
+            b"-exec" => {
+                words.find(|word| matches!(*word, b";" | b"+"));
+                None
+            }
+            b"-name" | b"-iname" | b"-path" | b"-ipath" => {
+                words.next();
+                None
+            }
+            _ => None,
+        };
+        if rejection.is_some() {
+            return rejection;
+        }
+    }
+    None
+}
 
 pub(crate) fn find(call: &mut Call<'_>) -> CommandResult {
     let args = call.args;
@@ -36,7 +68,8 @@ pub(crate) fn find(call: &mut Call<'_>) -> CommandResult {
 
 /// Splits starting points from the expression, which begins with the first word that can only belong to one.
 fn split_args(args: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
-    let is_option = |arg: &Vec<u8>| matches!(&arg[..], b"-H" | b"-L" | b"-P");
+    let is_option =
+        |arg: &Vec<u8>| matches!(&arg[..], b"-H" | b"-L" | b"-P" | [b'-', b'O', b'0'..=b'9']);
     let options = args.iter().take_while(|arg| is_option(arg)).count();
     let mut rest = args.get(options..).unwrap_or_default();
     if let [first, after @ ..] = rest
@@ -67,6 +100,7 @@ impl DirectoryLevel {
 /// Walks down from a starting point.
 fn walk(finder: &mut FindRun<'_, '_>, start: &[u8]) -> Result<(), CommandError> {
     finder.call.check()?;
+    finder.start = start.len();
     let found = finder.call.path(start);
     let found = found.and_then(|path| Ok((finder.call.home().stat(&path)?, path)));
     let (meta, mut path) = match found {

@@ -1,10 +1,11 @@
 //! Parses one predicate of an expression and its arguments into a [`FindTest`].
 
-use chrono::Local;
+use chrono::{Local, Timelike};
 use rustix::fs::FileType;
 
 use super::exec::{CommandTemplate, ExecAction};
 use super::messages::{invalid_argument, missing_argument};
+use super::printf::PrintFormat;
 use super::regex::{PathRegex, parse_syntax};
 use crate::call::{Call, CommandError, reason, usage_error};
 use crate::commands::expression::PosixSyntax;
@@ -30,6 +31,8 @@ pub(super) enum FindTest {
     Quit,
     /// The byte printed after the path.
     Print(u8),
+    /// `-printf`.
+    PrintFormatted(Box<PrintFormat>),
     Delete,
     Exec(CommandTemplate),
     /// The index of its command in the plan's `batch_commands`.
@@ -41,7 +44,11 @@ impl FindTest {
     pub(super) fn is_action(&self) -> bool {
         matches!(
             self,
-            FindTest::Print(_) | FindTest::Delete | FindTest::Exec(_) | FindTest::ExecMany(_)
+            FindTest::Print(_)
+                | FindTest::PrintFormatted(_)
+                | FindTest::Delete
+                | FindTest::Exec(_)
+                | FindTest::ExecMany(_)
         )
     }
 }
@@ -64,11 +71,15 @@ pub(super) enum TimeField {
 
 impl TimeField {
     pub(super) fn time_of(self, meta: &Meta) -> i128 {
-        nanos(match self {
+        nanos(self.of(meta))
+    }
+
+    pub(super) fn of(self, meta: &Meta) -> Time {
+        match self {
             TimeField::Access => meta.atime,
             TimeField::Content => meta.mtime,
             TimeField::Attributes => meta.ctime,
-        })
+        }
     }
 }
 
@@ -97,7 +108,7 @@ pub(super) struct PredicateReader<'a, 'c> {
     pub(super) settings: WalkSettings,
     /// The dialect of the expressions that follow (`-regextype`).
     pub(super) syntax: &'static PosixSyntax,
-    /// Now, in nanoseconds since 1970.
+    /// Now, in nanoseconds since 1970; the end of today after `-daystart`.
     pub(super) now: i128,
 }
 
@@ -117,6 +128,19 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
     ) -> Result<FindTest, CommandError> {
         let plain = match typed {
             b"-true" => FindTest::Constant(true),
+            // There are no links and no other file systems, and no warnings.
+            b"-follow"
+            | b"-xdev"
+            | b"-mount"
+            | b"-noleaf"
+            | b"-warn"
+            | b"-nowarn"
+            | b"-ignore_readdir_race"
+            | b"-noignore_readdir_race" => FindTest::Constant(true),
+            b"-daystart" => {
+                self.now = end_of_today();
+                FindTest::Constant(true)
+            }
             b"-false" => FindTest::Constant(false),
             b"-empty" => FindTest::Empty,
             b"-prune" => FindTest::Prune,
@@ -161,11 +185,15 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
                 PathRegex::new(typed, arg, reader.syntax)
                     .map(|regex| FindTest::Regex(Box::new(regex)))
             },
+            b"-printf" => |_, _, arg| match PrintFormat::parse(arg) {
+                Ok(format) => Ok(FindTest::PrintFormatted(Box::new(format))),
+                Err(rejection) => Err(CommandError::Rejected(rejection)),
+            },
             b"-regextype" => |reader, _, arg| {
                 reader.syntax = parse_syntax(arg)?;
                 Ok(FindTest::Constant(true))
             },
-            b"-type" => |_, _, arg| parse_kinds(arg).map(FindTest::Kind),
+            b"-type" | b"-xtype" => |_, _, arg| parse_kinds(arg).map(FindTest::Kind),
             b"-size" => |_, _, arg| parse_size(arg),
             b"-perm" => |_, _, arg| parse_mode(arg),
             b"-maxdepth" => |reader, typed, arg| {
@@ -178,29 +206,7 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
             },
             b"-mtime" | b"-atime" | b"-ctime" => Self::parse_days,
             b"-mmin" | b"-amin" | b"-cmin" => Self::parse_minutes,
-            b"-newer" => |reader, _, arg| {
-                let found = reader.call.path(arg);
-                match found.and_then(|path| reader.call.home().stat(&path)) {
-                    Ok(meta) => Ok(newer_than(nanos(meta.mtime))),
-                    Err(error) => {
-                        let reason = reason(error.errno());
-                        Err(usage_error([arg, b": ", reason.as_bytes()].concat()))
-                    }
-                }
-            },
-            b"-newermt" => |_, _, arg| match datetime::parse(arg, Local::now()) {
-                Some(at) => Ok(newer_than(
-                    i128::from(at.timestamp()) * SECOND + i128::from(at.timestamp_subsec_nanos()),
-                )),
-                None => Err(usage_error(
-                    [
-                        b"I cannot figure out how to interpret '",
-                        arg,
-                        b"' as a date or time",
-                    ]
-                    .concat(),
-                )),
-            },
+            typed if compared_times(typed).is_some() => Self::parse_newer,
             _ => return Err(usage_error([b"unknown predicate `", typed, b"'"].concat())),
         };
         let Some((arg, after)) = rest.split_first() else {
@@ -208,6 +214,29 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
         };
         *rest = after;
         read(self, typed, arg)
+    }
+
+    fn parse_newer(&mut self, typed: &[u8], arg: &[u8]) -> Result<FindTest, CommandError> {
+        let (field, reference) =
+            compared_times(typed).unwrap_or((TimeField::Content, TimeReference::Date));
+        let than = match reference {
+            TimeReference::OfFile(reference) => {
+                let found = self.call.path(arg);
+                let found = found.and_then(|path| self.call.home().stat(&path));
+                reference.time_of(&found.map_err(|error| {
+                    let reason = reason(error.errno());
+                    usage_error([arg, b": ", reason.as_bytes()].concat())
+                })?)
+            }
+            TimeReference::Date => {
+                let at = datetime::parse(arg, Local::now()).ok_or_else(|| {
+                    let before = b"I cannot figure out how to interpret '";
+                    usage_error([&before[..], arg, b"' as a date or time"].concat())
+                })?;
+                i128::from(at.timestamp()) * SECOND + i128::from(at.timestamp_subsec_nanos())
+            }
+        };
+        Ok(FindTest::Age(field, TimeSpan(than, i128::MAX)))
     }
 
     fn parse_days(&mut self, typed: &[u8], arg: &[u8]) -> Result<FindTest, CommandError> {
@@ -272,8 +301,40 @@ fn time_field(typed: &[u8]) -> TimeField {
     }
 }
 
-fn newer_than(than: i128) -> FindTest {
-    FindTest::Age(TimeField::Content, TimeSpan(than, i128::MAX))
+/// The reference that a time is compared with: one of a file's, or a date.
+#[derive(Debug, Clone, Copy)]
+enum TimeReference {
+    OfFile(TimeField),
+    Date,
+}
+
+/// Returns the times that `-newer`, `-anewer`, `-cnewer` or `-newerXY` compares.
+fn compared_times(typed: &[u8]) -> Option<(TimeField, TimeReference)> {
+    let field = |letter: u8| match letter {
+        b'a' => Some(TimeField::Access),
+        b'c' => Some(TimeField::Attributes),
+        b'm' => Some(TimeField::Content),
+        _ => None,
+    };
+    let (of, than) = match typed {
+        b"-newer" => (b'm', b'm'),
+        b"-anewer" => (b'a', b'm'),
+        b"-cnewer" => (b'c', b'm'),
+        [b'-', b'n', b'e', b'w', b'e', b'r', of, than] => (*of, *than),
+        _ => return None,
+    };
+    let reference = match than {
+        b't' => TimeReference::Date,
+        than => TimeReference::OfFile(field(than)?),
+    };
+    Some((field(of)?, reference))
+}
+
+/// Returns the end of the current day, in nanoseconds since 1970.
+fn end_of_today() -> i128 {
+    let now = Local::now();
+    let since_midnight = i64::from(now.num_seconds_from_midnight());
+    i128::from(now.timestamp() - since_midnight + 86_400) * SECOND
 }
 
 fn parse_comparison(arg: &[u8]) -> (CompareMode, &[u8]) {

@@ -93,24 +93,12 @@ pub(super) fn parse_syntax(name: &[u8]) -> Result<&'static PosixSyntax, CommandE
     })
 }
 
-/// Returns the rejection of a line with a call whose pattern is not supported. A word is `None` where an expansion decides
-/// about it. Patterns behind such a word are looked at when the command runs.
-pub(crate) fn find_unsupported(args: &[Option<Vec<u8>>]) -> Option<LineRejection> {
-    let mut syntax = PosixSyntax::FIND_DEFAULT;
-    let mut words = args.iter().map_while(Option::as_deref);
-    while let Some(word) = words.next() {
-        match word {
-            b"-regextype" => syntax = PosixSyntax::named(words.next()?)?,
-            b"-regex" | b"-iregex" => {
-                let checked = translate_for_paths(words.next()?, syntax, word == b"-iregex");
-                if let Err(wrong) = checked {
-                    return wrong.into_rejection("find -regex");
-                }
-            }
-            b"-exec" => drop(words.find(|word| matches!(*word, b";" | b"+"))),
-            b"-name" | b"-iname" | b"-path" | b"-ipath" => drop(words.next()),
-            _ => {}
-        }
-    }
-    None
+/// Returns the rejection of a line with an unsupported expression, if it is one.
+pub(super) fn unsupported_regex(
+    typed: &[u8],
+    pattern: &[u8],
+    syntax: &PosixSyntax,
+) -> Option<LineRejection> {
+    let wrong = translate_for_paths(pattern, syntax, typed == b"-iregex").err()?;
+    wrong.into_rejection("find -regex")
 }

@@ -25,11 +25,12 @@ const NO_GROUP_SEPARATOR: char = '\u{9}';
 const NO_IGNORE_CASE: char = '\u{a}';
 
 pub(super) const KNOWN: OptSpec = OptSpec {
-    short: "0123456789A:B:C:EFGHILPRZabcd:e:f:hilm:noqrsvwx",
+    short: "0123456789A:B:C:EFGHILPRUZabcd:e:f:hilm:noqrsvwxy",
     long: &[
         ("after-context", OptionArg::Required, 'A'),
         ("basic-regexp", OptionArg::None, 'G'),
         ("before-context", OptionArg::Required, 'B'),
+        ("binary", OptionArg::None, 'U'),
         ("binary-files", OptionArg::Required, BINARY_FILES),
         ("byte-offset", OptionArg::None, 'b'),
         ("color", OptionArg::Optional, COLOR),
@@ -167,10 +168,7 @@ impl<'a> GrepOptions<'a> {
                     let tens = around.filter(|_| last.is_ascii_digit()).unwrap_or(0);
                     around = Some(tens.saturating_mul(10).saturating_add(digit));
                 }
-                'E' => set_syntax(&mut syntax, PatternSyntax::Extended)?,
-                'F' => set_syntax(&mut syntax, PatternSyntax::Fixed)?,
-                'G' => set_syntax(&mut syntax, PatternSyntax::Basic)?,
-                'P' => set_syntax(&mut syntax, PatternSyntax::Perl)?,
+                'E' | 'F' | 'G' | 'P' => set_syntax(&mut syntax, syntax_of(letter))?,
                 'H' => options.names = Some(true),
                 'h' => options.names = Some(false),
                 'I' => options.binary = BinaryMode::Skipped,
@@ -182,7 +180,8 @@ impl<'a> GrepOptions<'a> {
                 'c' if options.output_mode == OutputMode::Lines => {
                     options.output_mode = OutputMode::Count
                 }
-                'c' => {}
+                // `-U` is for systems that end lines in another way.
+                'c' | 'U' => {}
                 'R' | 'r' => options.directories = DirectoryMode::Recurse,
                 'd' => options.directories = parse_directory_mode(value)?,
                 'Z' => options.null = true,
@@ -193,7 +192,7 @@ impl<'a> GrepOptions<'a> {
                     patterns.push(b'\n');
                 }
                 'f' => read_patterns(call, value, patterns.get_or_insert_default())?,
-                'i' => options.ignore_case = true,
+                'i' | 'y' => options.ignore_case = true,
                 NO_IGNORE_CASE => options.ignore_case = false,
                 'm' => options.max_count = parse_max_count(value)?,
                 'n' => options.numbers = true,
@@ -275,6 +274,16 @@ impl<'a> GrepOptions<'a> {
 
 fn fatal_usage(message: impl Into<Vec<u8>>) -> CommandError {
     CommandError::Usage(message.into(), ERROR_STATUS)
+}
+
+/// Returns the syntax that an option chooses.
+pub(super) fn syntax_of(letter: char) -> PatternSyntax {
+    match letter {
+        'E' => PatternSyntax::Extended,
+        'F' => PatternSyntax::Fixed,
+        'P' => PatternSyntax::Perl,
+        _ => PatternSyntax::Basic,
+    }
 }
 
 fn set_syntax(

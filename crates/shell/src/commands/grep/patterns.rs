@@ -1,6 +1,6 @@
 //! The patterns of a call, looked at before the line runs.
 
-use super::options::KNOWN;
+use super::options::{KNOWN, syntax_of};
 use crate::call::LineRejection;
 use crate::commands::expression::{
     LinePatternMode, MatchScope, PatternSyntax, translate_for_lines,
@@ -31,10 +31,7 @@ pub(crate) fn find_unsupported(args: &[Option<Vec<u8>>]) -> Option<LineRejection
     };
     for (letter, _) in &all.options {
         match letter {
-            'E' => mode.syntax = PatternSyntax::Extended,
-            'F' => mode.syntax = PatternSyntax::Fixed,
-            'G' => mode.syntax = PatternSyntax::Basic,
-            'P' => mode.syntax = PatternSyntax::Perl,
+            'E' | 'F' | 'G' | 'P' => mode.syntax = syntax_of(*letter),
             'x' => mode.whole = MatchScope::Line,
             'w' if mode.whole == MatchScope::Part => mode.whole = MatchScope::Word,
             _ => {}

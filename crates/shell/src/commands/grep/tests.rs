@@ -352,7 +352,6 @@ fn errors_are_worded_as_in_gnu() {
             "colours (--color=always) are not supported",
         ),
         ("grep -z a", "invalid option -- 'z'"),
-        ("grep -y a", "invalid option -- 'y'"),
         ("grep [a", "Unmatched [, [^, [:, [., or [="),
         ("grep a nope", "nope: No such file or directory"),
         ("grep a src", "src: Is a directory"),

@@ -10,19 +10,19 @@ type NameCache = RefCell<HashMap<u32, Option<Rc<[u8]>>>>;
 
 /// Names by number.
 #[derive(Debug, Default)]
-pub(super) struct OwnerNames {
+pub(in super::super) struct OwnerNames {
     users: NameCache,
     groups: NameCache,
 }
 
 impl OwnerNames {
     /// Returns the name of a user, if there is one.
-    pub(super) fn user(&self, uid: u32) -> Option<Rc<[u8]>> {
+    pub(in super::super) fn user(&self, uid: u32) -> Option<Rc<[u8]>> {
         cached_name(&self.users, uid, users::name)
     }
 
     /// Returns the name of a group, if there is one.
-    pub(super) fn group(&self, gid: u32) -> Option<Rc<[u8]>> {
+    pub(in super::super) fn group(&self, gid: u32) -> Option<Rc<[u8]>> {
         cached_name(&self.groups, gid, users::group)
     }
 }

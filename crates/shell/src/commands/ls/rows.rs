@@ -157,7 +157,7 @@ fn digits(number: u64) -> usize {
 }
 
 /// Returns the file type and mode as letters.
-fn mode_letters(meta: &Meta) -> [u8; 10] {
+pub(in super::super) fn mode_letters(meta: &Meta) -> [u8; 10] {
     let bit = |bit: u32, letter: u8| if meta.mode & bit != 0 { letter } else { b'-' };
     // The special bits share a letter with the execute permission.
     let execute =
