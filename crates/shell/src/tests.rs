@@ -975,6 +975,9 @@ fn deep_nesting_is_refused() {
         let line = open.repeat(100_000);
         assert_eq!(bench.run(&line).2, REFUSED_STATUS, "{open}");
     }
+    // The time grows with the length, not with its square.
+    let braces = format!("grep -cP '{}' a.txt", "{1".repeat(100_000));
+    assert_eq!(bench.run(&braces).0, "0\n");
     let told = bench.run(&"find -exec ".repeat(50_000)).1;
     assert_eq!(told, "find: missing argument to `-exec'\n");
 }

@@ -207,10 +207,10 @@ impl<'p> PerlParser<'p> {
             return Ok(true);
         }
         // Newer releases of PCRE read `{,3}` and `{ 1, 2 }` as quantifiers, older ones as text.
-        let end = inside.iter().position(|byte| *byte == b'}');
-        let inside = inside.get(..end.unwrap_or(0)).unwrap_or_default();
         let bounds = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b',' | b' ' | b'\t');
-        if inside.iter().all(bounds) && inside.iter().any(u8::is_ascii_digit) {
+        let end = inside.iter().position(|byte| !bounds(byte));
+        let (bounds, after) = inside.split_at(end.unwrap_or(inside.len()));
+        if after.starts_with(b"}") && bounds.iter().any(u8::is_ascii_digit) {
             return Err(PatternError::Unsupported(
                 "a quantifier without its first number, or with spaces,",
             ));
