@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::own_dir::own_path;
 use super::schema::{PolicyEntries, ProgramEntry};
 use super::tools::{CheckedCommand, CommandCase};
 use super::verdict::{CommandRefusal, RefusalClass};
@@ -63,6 +64,12 @@ const PINS: &[(&str, &str)] = &[
     // They would go on in the background, and nothing does once a command has ended.
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
+];
+
+/// Files of the home that programs read as their user's, though their `HOME` is elsewhere: by the variable that names each.
+const USER_FILES: &[(&str, &str)] = &[
+    ("GIT_CONFIG_GLOBAL", "/.gitconfig"),
+    ("npm_config_userconfig", "/.npmrc"),
 ];
 
 /// Directories of programs.
@@ -152,12 +159,15 @@ fn join_path(first: &[Vec<u8>], bound: &[&Path], last: &[Vec<u8>]) -> Vec<u8> {
 fn base(home: &[u8]) -> EnvMap {
     let mut env = EnvMap::new();
     let mut set = |name: &str, value: Vec<u8>| env.insert(name.into(), value);
-    set("HOME", home.to_vec());
+    // Not the home: nothing tells tools apart what a user keeps there and what they may leave there themselves.
+    set("HOME", own_path(""));
     set("TMPDIR", b"/tmp".to_vec());
     set("LANG", b"C.UTF-8".to_vec());
     set("TERM", b"dumb".to_vec());
-    // Below the home, so that it lasts, and in a directory that tools expect there and ignore lists know.
-    set("XDG_CACHE_HOME", [home, b"/.cache"].concat());
+    set("XDG_CACHE_HOME", own_path("/.cache"));
+    for (name, file) in USER_FILES {
+        set(name, [home, file.as_bytes()].concat());
+    }
     set("GIT_CONFIG_NOSYSTEM", b"1".to_vec());
     set("GIT_TERMINAL_PROMPT", b"0".to_vec());
     set("GIT_PAGER", b"cat".to_vec());

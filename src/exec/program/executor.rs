@@ -21,6 +21,7 @@ use super::decision::{BLOCKED, cwd_of, refusal, report_of};
 use super::gateway::open_gateway;
 use super::network::{NetworkSettings, NetworkSetup};
 use super::output::EscapeStripper;
+use super::own_dir::make_own_dir;
 use super::policy::{AllowedCommand, CommandRefusal};
 use super::program_home::ProgramHome;
 use super::runnable::RunnableCommand;
@@ -128,6 +129,10 @@ impl<'p> ProgramExecution<'p> {
         captured: Option<CapturedPorts>,
     ) -> Result<SandboxPlan, LaunchError> {
         let extra = self.extra.as_ref();
+        if extra.is_none() {
+            // An agent has a directory of its own.
+            make_own_dir(programs)?;
+        }
         let mut writable = extra.map_or(Ok(Vec::new()), AgentExtras::writable)?;
         if programs.is_in_place() {
             // At no other path, so it is one more directory.

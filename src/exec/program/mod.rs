@@ -18,6 +18,7 @@ mod host_group;
 mod line;
 mod line_sandboxes;
 mod output;
+mod own_dir;
 mod profile;
 mod program_home;
 mod runnable;

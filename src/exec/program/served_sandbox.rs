@@ -7,6 +7,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::gateway::open_gateway;
 use super::network::{Gateway, NetworkSettings};
+use super::own_dir::make_own_dir;
 use super::program_home::ProgramHome;
 use super::sandbox::{
     ActiveLimit, LaunchError, NetworkAccess, SandboxPlan, SandboxService, Step, serve,
@@ -35,6 +36,7 @@ impl ServedSandbox {
         run: impl Fn() -> RunId + Send + Sync + 'static,
         plan: impl FnOnce(SandboxPlan) -> SandboxPlan,
     ) -> Result<ServedSandbox, LaunchError> {
+        make_own_dir(programs)?;
         let opened = network.cloned().map(NetworkSettings::open).transpose();
         let opened = opened.map_err(|why| LaunchError::refused(Step::Network, why))?;
         let nothing = || {

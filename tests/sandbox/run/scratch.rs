@@ -1,9 +1,10 @@
 //! `/tmp` of what runs in a home: one directory for a session, no part of the home, and gone with the session.
 
 use std::fs;
+use std::process::Command;
 
-use super::{Place, Store, good};
-use crate::common::need_mount;
+use super::{LIMIT, Place, Store, good};
+use crate::common::{binary, need_mount, run_limited, tool};
 
 #[test]
 fn the_runs_of_a_session_share_it() {
@@ -26,7 +27,7 @@ fn it_is_empty_in_the_next_session() {
     assert!(!place.home.store().join(".trumanfs/scratch").exists());
     place.home.mount_again();
     assert_eq!(
-        place.sh("ls -A /tmp | grep -vx \"$(echo \"$HOME\" | cut -d/ -f3)\" || true"),
+        place.sh("ls -A /tmp | grep -vx -e .home -e \"$(echo \"$PWD\" | cut -d/ -f3)\" || true"),
         ""
     );
     // A daemon that was killed has not emptied it.
@@ -35,7 +36,7 @@ fn it_is_empty_in_the_next_session() {
     assert!(place.home.store().join(".trumanfs/scratch/file").exists());
     place.home.mount_again();
     assert_eq!(
-        place.sh("ls -A /tmp | grep -vx \"$(echo \"$HOME\" | cut -d/ -f3)\" || true"),
+        place.sh("ls -A /tmp | grep -vx -e .home -e \"$(echo \"$PWD\" | cut -d/ -f3)\" || true"),
         ""
     );
     // What the killed one has left is deleted by the end of the next.
@@ -59,7 +60,7 @@ fn a_store_that_is_mounted_for_a_run_leaves_none() {
             &[
                 "sh",
                 "-c",
-                "ls -A /tmp | grep -vx \"$(echo \"$HOME\" | cut -d/ -f3)\"; cat file"
+                "ls -A /tmp | grep -vx -e .home -e \"$(echo \"$PWD\" | cut -d/ -f3)\"; cat file"
             ]
         )),
         "x\n"
@@ -75,14 +76,56 @@ fn a_home_below_tmp_is_where_it_is() {
         place.home.home().starts_with("/tmp"),
         "tests run below /tmp"
     );
-    let said = place
-        .sh("pwd; echo x >file; cat \"$HOME/file\"; ls /tmp | head -c 100; ls -A \"$HOME/..\"");
+    let said =
+        place.sh("pwd; echo x >file; cat \"$PWD/file\"; ls /tmp | head -c 100; ls -A \"$PWD/..\"");
     let home = place.home.home().display().to_string();
     assert!(said.starts_with(&format!("{home}\nx\n")), "{said}");
     assert!(
         !said.contains("store") && !said.contains("policy.yaml"),
         "{said}"
     );
+}
+
+/// npm's cache and what else tools leave in their `HOME` lay in the project.
+#[test]
+fn what_tools_leave_in_their_home_directory_is_not_in_the_home() {
+    need_mount!();
+    let place = Place::mounted();
+    let left =
+        "echo $HOME $XDG_CACHE_HOME; mkdir -p ~/.tool $XDG_CACHE_HOME/tool; echo x >~/.tool/x";
+    let said = "/tmp/.home /tmp/.home/.cache\n";
+    assert_eq!(place.sh(left), said);
+    // So it is in lines of the bundled shell, and the session's programs find it again.
+    let policy = place.policy();
+    let mut line = Command::new(binary());
+    line.args(["exec", "--root"]).arg(place.home.home());
+    line.arg("--policy").arg(&policy);
+    line.arg("sh -c 'cat ~/.tool/x; echo $HOME $XDG_CACHE_HOME'");
+    assert_eq!(good(&run_limited(line, LIMIT)), format!("x\n{said}"));
+    if tool("npm").is_some() {
+        let npm = "npm: {subcommands: {ls: {}, config: {get_only: true}}}\n";
+        fs::write(&policy, npm).unwrap();
+        fs::write(place.home.path("package.json"), "{\"name\": \"app\"}\n").unwrap();
+        good(&place.run(&[], &["npm", "ls"]));
+        let said = good(&place.run(&[], &["npm", "config", "get", "cache"]));
+        assert_eq!(said, "/tmp/.home/.cache/npm\n");
+        fs::remove_file(place.home.path("package.json")).unwrap();
+    }
+    assert_eq!(fs::read_dir(place.home.home()).unwrap().count(), 0);
+    // What somebody keeps in a home that is a user's own is read as before.
+    fs::write(place.home.path(".gitconfig"), "[user]\n\tname = kept\n").unwrap();
+    let git = "git: {subcommands: {config: {arguments: text}}}\n";
+    fs::write(&policy, format!("{git}sh: {{flags: {{-c: text}}}}\n")).unwrap();
+    let name = good(&place.run(&[], &["git", "config", "user.name"]));
+    assert_eq!(name, "kept\n");
+    // And a policy may say where it is.
+    let own = format!(
+        "sh: {{flags: {{-c: text}}, safe_env: {{HOME: {}}}}}\n",
+        place.home.home().display()
+    );
+    fs::write(&policy, own).unwrap();
+    good(&place.run(&[], &["sh", "-c", "echo x >~/kept"]));
+    assert!(place.home.path("kept").exists());
 }
 
 #[test]

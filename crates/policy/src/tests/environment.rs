@@ -68,10 +68,12 @@ fn the_environment_is_built_from_nothing() {
         .collect();
     assert!(names.is_sorted());
     for (name, expected) in [
-        ("HOME", "/home/agent"),
+        ("HOME", "/tmp/.home"),
         ("TMPDIR", "/tmp"),
         ("PATH", "/usr/local/bin:/usr/bin:/bin:/opt/all/bin"),
-        ("XDG_CACHE_HOME", "/home/agent/.cache"),
+        ("XDG_CACHE_HOME", "/tmp/.home/.cache"),
+        ("GIT_CONFIG_GLOBAL", "/home/agent/.gitconfig"),
+        ("npm_config_userconfig", "/home/agent/.npmrc"),
         ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
         ("GIT_CONFIG_VALUE_0", "false"),
         ("GIT_CONFIG_KEY_1", "core.hooksPath"),

@@ -1,6 +1,7 @@
 //! The input of a validator ([`CommandCase`]), its result ([`CheckedCommand`]), and the steps that validators share.
 
 use super::super::grammar::{FlagValue, ToolGrammar, UNKNOWN, WordReading, WordSyntax};
+use super::super::own_dir::own_path;
 use super::super::question::{CommandRequest, PathPlace};
 use super::super::required;
 use super::super::scan::{
@@ -410,7 +411,7 @@ impl<'q> CommandCase<'q> {
         }
         for (name, value) in &self.tool.environment {
             let value = match value.strip_prefix("HOME") {
-                Some(rest) => [self.question.home, rest.as_bytes()].concat(),
+                Some(rest) => own_path(rest),
                 None => value.clone().into_bytes(),
             };
             checked.env.push((name, value));

@@ -6,20 +6,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
-use rustix::io::Errno;
+use rustix::fs::{CWD, Mode, OFlags};
 
 use super::settings::SystemShellSettings;
 use crate::exec::home::Home;
 use crate::exec::program::agent::{PATH, SANDBOX_VARIABLES};
 use crate::exec::program::network::{NetworkSettings, add_proxy_variables};
+use crate::exec::program::policy::OWN_DIR;
 use crate::exec::program::program_home::ProgramHome;
 use crate::exec::program::sandbox::{LaunchError, PlacedMount, SandboxPlan, Step, tree_of};
 use crate::exec::program::served_sandbox::ServedSandbox;
 use crate::world::RunId;
-
-/// The directory of a shell's user, from `/tmp`: what programs leave there is not in the home, and goes with `/tmp`.
-const OWN_DIR: &str = ".home";
 
 /// A shell as it is started.
 pub(super) struct ShellStart {
@@ -118,7 +115,6 @@ impl ShellStart {
         placed: Vec<PlacedMount>,
         run: impl Fn() -> RunId + Send + Sync + 'static,
     ) -> Result<ServedSandbox, LaunchError> {
-        make_own_dir(programs)?;
         let plan = |plan: SandboxPlan| SandboxPlan {
             bind_ro: self.bind_ro.clone(),
             etc_files: self.settings.etc_files.clone(),
@@ -161,20 +157,4 @@ fn path_of(first: &[PathBuf]) -> OsString {
     let first = first.iter().map(|dir| dir.as_os_str().as_bytes());
     let all: Vec<&[u8]> = first.chain([PATH]).collect();
     OsString::from_vec(all.join(&b':'))
-}
-
-/// Makes the directory of the shell's user, where it is not there.
-fn make_own_dir(programs: &ProgramHome) -> Result<(), LaunchError> {
-    let scratch = programs.scratch();
-    let scratch = scratch.map_err(|error| LaunchError::refused(Step::Source, error.to_string()))?;
-    match rustix::fs::mkdirat(&scratch, Path::new(OWN_DIR), Mode::RWXU) {
-        Err(Errno::EXIST) => return Ok(()),
-        made => made?,
-    }
-    if rustix::process::geteuid().is_root() {
-        let (uid, gid) = programs.owner();
-        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
-        rustix::fs::chownat(&scratch, OWN_DIR, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
-    }
-    Ok(())
 }
