@@ -30,8 +30,8 @@ pub(super) enum ServeCommand {
 /// Arguments of `trumanfs serve mcp`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Tools: bash, read_text_file, write_file, edit_file, list_directory, search_files, grep, move_file, copy_file,\n\
-remove, history, undo, bash_output, bash_kill, and run_PROGRAM for each program of the policy."
+    after_help = "Tools: bash, read_text_file, write_file, edit_file, list_directory, search_files, grep, remove, history, undo,\n\
+bash_output, bash_kill. Only where --tools names them: move_file, copy_file, and run_PROGRAM for each program of the policy."
 )]
 pub(super) struct McpArgs {
     /// A mounted home, or a store, which is mounted for as long as the server runs
@@ -41,11 +41,11 @@ pub(super) struct McpArgs {
     /// sandbox can be made, else bundled]
     #[arg(long, value_name = "SHELL", conflicts_with = "policy")]
     shell: Option<OsString>,
-    /// Let the bundled shell and run_PROGRAM run the real programs that this policy allows (a file, or `default`), each in
+    /// Let lines of the bundled shell, and run_PROGRAM, run the real programs that this policy allows (a file, or `default`), each in
     /// a sandbox
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
-    /// Offer only these tools
+    /// Offer these tools, instead of the usual ones
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     tools: Vec<String>,
     /// The network of the programs: `none`, or `allow=HOST[:PORT],…`. With --policy each may reach what that allows it of
@@ -55,7 +55,7 @@ pub(super) struct McpArgs {
     /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto` [default: auto]
     #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend)]
     sandbox: Option<BackendChoice>,
-    /// Let answers have so many tokens at most, of four bytes each: start and end are kept
+    /// Let answers have so many tokens at most, of four bytes each: start and end are shown, the rest is read by bash_output
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     max_tokens: u64,
 }

@@ -1,6 +1,6 @@
 //! [`ToolAnswer`]: what a tool says, as text and with a shape, and how both become the protocol's result.
 
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
@@ -16,6 +16,8 @@ pub(super) struct ToolAnswer {
     pub(super) data: Map<String, Value>,
     /// True if the tool did not do what was asked for.
     pub(super) is_error: bool,
+    /// The resources with what the text leaves out.
+    pub(super) links: Vec<Resource>,
 }
 
 impl ToolAnswer {
@@ -72,17 +74,37 @@ impl ToolAnswer {
             text,
             data,
             is_error: !matches!(outcome.status, Status::Success | Status::Failed),
+            links: Vec::new(),
         }
     }
 
-    /// Returns the protocol's result.
-    pub(super) fn into_result(self) -> CallToolResult {
+    /// Adds a line to the text, and to the notes, which a client has that shows no text.
+    pub(super) fn add_note(&mut self, note: &str) {
+        self.add_line(note);
+        let notes = self.data.entry("notes").or_insert_with(|| json!([]));
+        if let Value::Array(notes) = notes {
+            notes.push(note.into());
+        }
+    }
+
+    /// Adds a line to the text.
+    pub(super) fn add_line(&mut self, line: &str) {
+        end_line(&mut self.text);
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// Returns the protocol's result. `has_links`: whether the client's revision has links to resources.
+    pub(super) fn into_result(self, has_links: bool) -> CallToolResult {
         let mut data = self.data;
         // Clients that show a model one of the two alone show it the text all the same, once.
         if !data.contains_key("stdout") && !data.contains_key("diff") {
             data.insert("text".to_owned(), json!(self.text));
         }
-        let content = vec![ContentBlock::text(self.text)];
+        let mut content = vec![ContentBlock::text(self.text)];
+        if has_links {
+            content.extend(self.links.into_iter().map(ContentBlock::resource_link));
+        }
         let mut result = match self.is_error {
             true => CallToolResult::error(content),
             false => CallToolResult::success(content),

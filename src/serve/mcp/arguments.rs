@@ -6,16 +6,20 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::resources::OutputStream;
+
 /// The name of the argument that every tool takes besides its own.
 const SESSION: &str = "session";
+/// What a client is told of it.
+const SESSION_WORDS: &str = "From an earlier answer.";
 
 /// A line of the shell.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BashArgs {
-    /// The line. It may have several commands, pipes, redirects and variables.
+    /// The line, or several.
     pub(super) command: String,
-    /// After how many seconds it is ended; 600 without it.
+    /// Seconds until it is ended (600).
     #[schemars(range(min = 1, max = 3600))]
     pub(super) timeout: Option<f64>,
 }
@@ -24,16 +28,15 @@ pub(super) struct BashArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadTextFileArgs {
-    /// The file.
     #[serde(alias = "file_path")]
     pub(super) path: String,
-    /// Only so many lines of the start.
+    /// So many first lines.
     pub(super) head: Option<u64>,
-    /// Only so many lines of the end.
+    /// So many last lines.
     pub(super) tail: Option<u64>,
     /// From this line on, counted from 1.
     pub(super) offset: Option<u64>,
-    /// So many lines, from `offset` on.
+    /// So many lines from `offset` on.
     pub(super) limit: Option<u64>,
 }
 
@@ -41,10 +44,8 @@ pub(super) struct ReadTextFileArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteFileArgs {
-    /// The file. It is made where it is absent, and so are directories above it.
     #[serde(alias = "file_path")]
     pub(super) path: String,
-    /// All of what it is to hold.
     pub(super) content: String,
 }
 
@@ -52,13 +53,10 @@ pub(super) struct WriteFileArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TextEdit {
-    /// The text that is there.
     #[serde(rename = "oldText", alias = "old_string")]
     pub(super) old: String,
-    /// The text that is to be there.
     #[serde(rename = "newText", alias = "new_string")]
     pub(super) new: String,
-    /// Whether every place is meant. Else the text must stand there once.
     #[serde(default)]
     pub(super) replace_all: bool,
 }
@@ -67,19 +65,15 @@ pub(super) struct TextEdit {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditFileArgs {
-    /// The file.
     #[serde(alias = "file_path")]
     pub(super) path: String,
-    /// Replacements, made one after the other.
+    /// Several replacements, in turn.
     pub(super) edits: Option<Vec<TextEdit>>,
-    /// The text that is there, where there is one replacement.
     pub(super) old_string: Option<String>,
-    /// The text that is to be there.
     pub(super) new_string: Option<String>,
-    /// Whether every place is meant.
     #[serde(default)]
     pub(super) replace_all: bool,
-    /// Whether nothing is written: the answer is what would be different.
+    /// Write nothing, show the difference.
     #[serde(default, rename = "dryRun", alias = "dry_run")]
     pub(super) dry_run: bool,
 }
@@ -88,7 +82,6 @@ pub(super) struct EditFileArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PathArgs {
-    /// The path.
     pub(super) path: String,
 }
 
@@ -96,7 +89,7 @@ pub(super) struct PathArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DirectoryArgs {
-    /// The directory; the working directory without it.
+    /// The working directory without it.
     #[serde(default = "here")]
     pub(super) path: String,
 }
@@ -105,9 +98,7 @@ pub(super) struct DirectoryArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TransferArgs {
-    /// What is there.
     pub(super) source: String,
-    /// Where it is to be; nothing may be there.
     pub(super) destination: String,
 }
 
@@ -115,12 +106,12 @@ pub(super) struct TransferArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchFilesArgs {
-    /// Where to search: everything below is looked at.
+    /// The working directory without it.
     #[serde(default = "here")]
     pub(super) path: String,
-    /// A pattern of names as `*.py`; with a slash, of paths.
+    /// Of names, as `*.py`; with a slash, of paths.
     pub(super) pattern: String,
-    /// Patterns of names that are left out, with what is below them.
+    /// Names that are left out, with all below them.
     #[serde(default, rename = "excludePatterns", alias = "exclude")]
     pub(super) exclude: Vec<String>,
 }
@@ -129,35 +120,30 @@ pub(super) struct SearchFilesArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GrepArgs {
-    /// An extended regular expression.
     pub(super) pattern: String,
-    /// A file, or a directory with everything below it.
+    /// A file or a directory.
     #[serde(default = "here")]
     pub(super) path: String,
-    /// Only files whose names match, as `*.py`.
+    /// Only files of such names, as `*.py`.
     #[serde(alias = "include")]
     pub(super) glob: Option<String>,
-    /// Whether upper and lower case are the same.
     #[serde(default, alias = "-i")]
     pub(super) ignore_case: bool,
-    /// How many lines around each are shown.
+    /// Lines around each.
     #[serde(default, alias = "-C")]
     pub(super) context: u32,
-    /// What to say: the lines, the names of the files, or how many lines in each.
+    /// content (the lines) without it.
     #[serde(default)]
     pub(super) output_mode: GrepOutput,
 }
 
-/// What a search says.
+/// What the answer has: lines, names of files, or how many lines each file has.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum GrepOutput {
-    /// The lines.
     #[default]
     Content,
-    /// The files that have any.
     FilesWithMatches,
-    /// How many each file has.
     Count,
 }
 
@@ -165,7 +151,6 @@ pub(super) enum GrepOutput {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryArgs {
-    /// How many runs, the newest first.
     #[serde(default = "twenty")]
     #[schemars(range(min = 1, max = 200))]
     pub(super) limit: usize,
@@ -175,11 +160,11 @@ pub(super) struct HistoryArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UndoToolArgs {
-    /// A run of this session; the last one that changed something without it.
+    /// The last one without it.
     pub(super) run: Option<String>,
-    /// Only what concerns this path.
+    /// Only this path.
     pub(super) path: Option<String>,
-    /// Whether nothing is changed: the answer is what would be done.
+    /// Change nothing, say what would be done.
     #[serde(default, rename = "dryRun", alias = "dry_run")]
     pub(super) dry_run: bool,
 }
@@ -188,19 +173,24 @@ pub(super) struct UndoToolArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JobOutputArgs {
-    /// The job, as an answer named it.
+    /// A job, or a run whose answer was cut.
+    #[serde(alias = "run")]
     pub(super) job: String,
-    /// How many seconds to wait for its end; 0 without it.
+    /// Seconds to wait for the job's end (0).
     #[serde(default)]
     #[schemars(range(min = 0, max = 45))]
     pub(super) wait: f64,
+    /// Read from this byte on, not what is new.
+    pub(super) offset: Option<u64>,
+    /// The stream that `offset` is of.
+    #[serde(default)]
+    pub(super) stream: OutputStream,
 }
 
 /// A call that is to end.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JobKillArgs {
-    /// The job, as an answer named it.
     pub(super) job: String,
 }
 
@@ -208,15 +198,14 @@ pub(super) struct JobKillArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunProgramArgs {
-    /// Its arguments, each a word; no shell reads them.
+    /// Words; no shell reads them.
     #[serde(default)]
     pub(super) args: Vec<String>,
-    /// The directory that it works in; the session's without it.
     pub(super) cwd: Option<String>,
-    /// What it reads on standard input.
+    /// Its standard input.
     #[serde(default)]
     pub(super) stdin: String,
-    /// After how many seconds it is ended, where the policy gives it longer.
+    /// Seconds until it is ended, if the policy gives it longer.
     #[schemars(range(min = 1, max = 3600))]
     pub(super) timeout: Option<f64>,
 }
@@ -239,19 +228,65 @@ pub(super) fn schema<T: JsonSchema>() -> JsonObject {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
-    schema.remove("title");
     schema.remove("description");
+    shorten(&mut schema);
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
     if let Value::Object(properties) = properties {
         properties.insert(
             SESSION.to_owned(),
-            json!({
-                "type": "string",
-                "description": "The session, as an earlier answer named it. A new one without it, or the connection's where there is one."
-            }),
+            json!({"type": "string", "description": SESSION_WORDS}),
         );
     }
     schema
+}
+
+/// Takes out of a schema what a model need not read: what is said elsewhere, and what only a type of Rust means.
+fn shorten(schema: &mut JsonObject) {
+    for name in [
+        "$schema",
+        "title",
+        "format",
+        "additionalProperties",
+        "default",
+    ] {
+        schema.remove(name);
+    }
+    if let Some(Value::Array(kinds)) = schema.get("oneOf") {
+        let names: Option<Vec<Value>> = kinds
+            .iter()
+            .map(|kind| kind.get("const").cloned())
+            .collect();
+        if let Some(names) = names {
+            schema.remove("oneOf");
+            schema.insert("type".to_owned(), "string".into());
+            schema.insert("enum".to_owned(), Value::Array(names));
+        }
+    }
+    if schema.get("minimum").and_then(Value::as_f64) == Some(0.0) {
+        schema.remove("minimum");
+    }
+    // An argument that may be left out need not be null.
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|of| of != "null");
+        if let [only] = &types[..] {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+    for name in ["items", "properties"] {
+        match (name, schema.get_mut(name)) {
+            ("items", Some(Value::Object(items))) => {
+                items.remove("description");
+                shorten(items);
+            }
+            ("properties", Some(Value::Object(properties))) => {
+                for property in properties.values_mut().filter_map(Value::as_object_mut) {
+                    shorten(property);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Takes the session out of arguments.

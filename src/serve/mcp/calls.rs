@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::admission::AdmissionTicket;
 use super::answer::{ToolAnswer, cut};
+use super::job_tools::rest_in_words;
 use super::jobs::{ToolJob, ToolJobs};
 use super::tool_context::ToolContext;
 
@@ -113,11 +114,8 @@ async fn tell_progress(
         return;
     };
     let seconds = job.begun.elapsed().as_secs_f64();
-    let bytes: usize = job
-        .streams
-        .iter()
-        .map(super::live_output::LiveOutput::len)
-        .sum();
+    let streams = job.streams.iter();
+    let bytes: u64 = streams.map(super::live_output::LiveOutput::total).sum();
     let said = ProgressNotificationParam::new(token.clone(), seconds)
         .with_message(format!("{seconds:.0} s, {bytes} bytes of output"));
     // Who does not listen is not told.
@@ -137,9 +135,11 @@ fn too_long(job: &Arc<ToolJob>, jobs: &Arc<ToolJobs>, becomes_job: bool) -> Tool
         job.cancel.cancel();
         return ToolAnswer::failed(why);
     }
-    let [stdout, stderr] = job.news();
+    let news = job.news();
+    let rest = rest_in_words(&job.id, &news);
+    let [stdout, stderr] = news.map(|new| new.text());
     let text = format!(
-        "{stdout}{stderr}[goes on after {} s as job {}: bash_output says what comes, bash_kill ends it]\n",
+        "{stdout}{stderr}{rest}[goes on after {} s as job {}: bash_output says what comes, bash_kill ends it]\n",
         ANSWER_LIMIT.as_secs(),
         job.id
     );

@@ -58,7 +58,12 @@ pub(super) fn read(work: &ToolContext, arguments: ReadTextFileArgs) -> ToolAnswe
         }
     };
     let (outcome, found) = work.file(FileCall::Read(arguments.path.into(), window));
-    let answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
+    let mut answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
+    if outcome.truncated_stdout {
+        answer.add_line(
+            "[cut in the middle: read the rest with offset and limit, which count lines]",
+        );
+    }
     match found {
         Some(FileResult::Lines { first, size }) => {
             answer.with("first_line", first).with("size", size)
@@ -130,7 +135,12 @@ pub(super) fn edit(work: &ToolContext, arguments: EditFileArgs) -> ToolAnswer {
 
 pub(super) fn list(work: &ToolContext, arguments: DirectoryArgs) -> ToolAnswer {
     let (outcome, found) = work.file(FileCall::List(arguments.path.into()));
-    let answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
+    let mut answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
+    if outcome.truncated_stdout {
+        answer.add_line(
+            "[not all: ask search_files for those with some name, or bash for `ls | tail`]",
+        );
+    }
     match found {
         Some(FileResult::Entries(entries)) => {
             answer.with("entries", serde_json::to_value(entries).unwrap_or_default())
@@ -167,7 +177,7 @@ pub(super) fn remove(work: &ToolContext, arguments: PathArgs) -> ToolAnswer {
 }
 
 /// Makes an answer of a search: that nothing was found is no failure.
-fn found(outcome: Outcome, nothing: &str) -> ToolAnswer {
+fn found(work: &ToolContext, outcome: Outcome, nothing: &str) -> ToolAnswer {
     let is_nothing = outcome.stdout.is_empty() && outcome.stderr.is_empty();
     match (outcome.status, outcome.return_code) {
         (Status::Success | Status::Failed, 0 | 1) if is_nothing => ToolAnswer {
@@ -182,7 +192,7 @@ fn found(outcome: Outcome, nothing: &str) -> ToolAnswer {
             let failed = outcome.status != Status::Success && outcome.stdout.is_empty();
             ToolAnswer {
                 is_error: failed,
-                ..ToolAnswer::of_outcome(&outcome)
+                ..work.answer(&outcome)
             }
         }
     }
@@ -200,7 +210,8 @@ pub(super) fn search(work: &ToolContext, arguments: &SearchFilesArgs) -> ToolAns
         true => words.extend(["-path", &whole, "-print"]),
         false => words.extend(["-name", pattern, "-print"]),
     }
-    found(work.line_aside(&words, USUAL), "no file has such a name")
+    let outcome = work.line_aside(&words, USUAL);
+    found(work, outcome, "no file has such a name")
 }
 
 pub(super) fn grep(work: &ToolContext, arguments: &GrepArgs) -> ToolAnswer {
@@ -223,7 +234,8 @@ pub(super) fn grep(work: &ToolContext, arguments: &GrepArgs) -> ToolAnswer {
         .map(|glob| format!("--include={glob}"));
     words.extend(glob.as_deref());
     words.extend(["-e", &arguments.pattern, "--", &arguments.path]);
-    found(work.line_aside(&words, USUAL), "no line matches")
+    let outcome = work.line_aside(&words, USUAL);
+    found(work, outcome, "no line matches")
 }
 
 /// Keeps a path from being read as an option.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
-    Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -17,14 +18,14 @@ use super::answer::ToolAnswer;
 use super::arguments;
 use super::calls::{ToolFunction, call};
 use super::jobs::ToolJobs;
+use super::kept_outputs::KeptOutputs;
 use super::live_output::LiveOutput;
 use super::resources;
 use super::server_home::{ProgramInfo, ServerHome, ServerSettings};
 use super::sessions::{McpSession, McpSessions};
 use super::tool_context::ToolContext;
-use super::tools::{self, RUN};
+use super::tools::{self, LINES, RUN, ToolSpec};
 use crate::error::{Error, Result};
-use crate::exec::program::policy::NetworkRule;
 use crate::exec::{CancelToken, Limits};
 
 /// Bytes of a token.
@@ -32,7 +33,8 @@ const TOKEN: u64 = 4;
 
 const INSTRUCTIONS: &str = "\
 A home that nothing can hurt: what is removed lies in .trash, what is overwritten is kept, and every change is recorded. \
-`history` lists what this session changed, `undo` takes it back. Nothing outside the home exists.";
+`history` lists what this session changed, `undo` takes it back. Nothing outside the home exists. Each answer names its \
+`session`; pass it on to keep the directory, variables and history.";
 
 /// The methods that this server has, whose parameters were not as they should be.
 const METHODS: [&str; 8] = [
@@ -57,6 +59,8 @@ pub(super) struct McpServer {
     opening: Arc<Mutex<()>>,
     sessions: Arc<McpSessions>,
     jobs: Arc<ToolJobs>,
+    /// The outputs that were too long for an answer.
+    outputs: Arc<KeptOutputs>,
     /// The session of a connection that began with `initialize`.
     default: Mutex<Option<Arc<McpSession>>>,
     /// The real programs, by the names of their tools.
@@ -76,12 +80,9 @@ impl McpServer {
         let workplace = ServerHome::open(settings.clone())?;
         let (wanted, tokens) = (&settings.tools, settings.tokens);
         let named = by_tool(workplace.programs());
-        let shell = workplace.system_shell();
-        let reaches_out = named.values().any(|program| program.has_network)
-            || shell.is_some_and(|shell| shell.network != NetworkRule::default());
         let mut shown: Vec<Tool> = tools::names()
             .filter_map(tools::find)
-            .map(|tool| tool.shown(reaches_out, shell))
+            .map(|tool| tool.shown(&workplace))
             .collect();
         shown.extend(
             named
@@ -97,8 +98,9 @@ impl McpServer {
                 ));
             }
         }
-        if !wanted.is_empty() {
-            shown.retain(|tool| wanted.iter().any(|name| *name == tool.name));
+        match wanted.is_empty() {
+            true => shown.retain(|tool| tools::find(&tool.name).is_some_and(ToolSpec::is_usual)),
+            false => shown.retain(|tool| wanted.iter().any(|name| *name == tool.name)),
         }
         Ok(McpServer {
             admission,
@@ -107,6 +109,7 @@ impl McpServer {
             opening: Arc::default(),
             sessions: Arc::default(),
             jobs: Arc::default(),
+            outputs: Arc::default(),
             default: Mutex::default(),
             programs: named
                 .into_iter()
@@ -185,6 +188,16 @@ impl McpServer {
             .clone())
     }
 
+    /// Says that a tool is not offered, and what is instead.
+    fn no_tool(&self, name: &str) -> String {
+        if tools::find(name).is_none() && !self.programs.contains_key(name) {
+            return format!("there is no tool {name:?}");
+        }
+        let lines = self.tools.iter().find(|tool| tool.name == LINES);
+        let instead = lines.map_or("", |_| "; bash does the same");
+        format!("the tool {name:?} is not offered here, unless `--tools` names it{instead}")
+    }
+
     /// Returns what a call does, and whether it may become a job.
     fn act(&self, name: &str) -> Option<(ToolFunction, bool)> {
         self.tools.iter().find(|tool| tool.name == name)?;
@@ -198,6 +211,13 @@ impl McpServer {
         });
         Some((act, true))
     }
+}
+
+/// Returns whether the revision of a request has links to resources in answers.
+fn has_links(context: &RequestContext<RoleServer>) -> bool {
+    let older = [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26];
+    let opened = context.peer.peer_info();
+    opened.is_none_or(|opened| !older.contains(&opened.protocol_version))
 }
 
 /// Gives each program the name of a tool: letters, digits, `_` and `-` are what all clients take.
@@ -244,6 +264,11 @@ impl ServerHandler for McpServer {
         let workplace = self.workplace.lock().clone();
         let mut tools = self.tools.clone();
         // The policy may say something else by now.
+        if let Some(lines) = tools.iter_mut().find(|tool| tool.name == LINES)
+            && let Some(spec) = tools::find(LINES)
+        {
+            *lines = spec.shown(&workplace);
+        }
         for program in workplace.programs() {
             let named = self.programs.iter().find(|named| *named.1 == program.name);
             let listed = tools.iter_mut();
@@ -263,18 +288,16 @@ impl ServerHandler for McpServer {
     ) -> std::result::Result<CallToolResponse, ErrorData> {
         let name = &*request.name;
         let Some((act, becomes_job)) = self.act(name) else {
-            return Err(ErrorData::invalid_params(
-                format!("there is no tool {name:?}"),
-                None,
-            ));
+            return Err(ErrorData::invalid_params(self.no_tool(name), None));
         };
         let cancelled = || ToolAnswer::failed("cancelled");
+        let has_links = has_links(&context);
         let Some(ticket) = self.admission.ticket(&context.id) else {
-            return Ok(cancelled().into_result().into());
+            return Ok(cancelled().into_result(has_links).into());
         };
         let workplace = match self.workplace().await {
             Ok(workplace) => workplace,
-            Err(answer) => return Ok(answer.into_result().into()),
+            Err(answer) => return Ok(answer.into_result(has_links).into()),
         };
         let mut arguments = request.arguments.unwrap_or_default();
         let has_connection = context.peer.peer_info().is_some();
@@ -282,19 +305,21 @@ impl ServerHandler for McpServer {
             .and_then(|named| self.session(named.as_deref(), has_connection));
         let session = match session {
             Ok(session) => session,
-            Err(wrong) => return Ok(ToolAnswer::failed(wrong).into_result().into()),
+            Err(wrong) => return Ok(ToolAnswer::failed(wrong).into_result(has_links).into()),
         };
         let work = ToolContext {
             workplace,
             session,
             jobs: self.jobs.clone(),
             cancel: CancelToken::default(),
-            streams: [LiveOutput::default(), LiveOutput::default()],
+            streams: [(), ()].map(|()| LiveOutput::new(&self.outputs, self.bytes)),
+            outputs: self.outputs.clone(),
             bytes: self.bytes,
         };
         let act = (name, act, becomes_job);
         let answer = call(act, (work, ticket), arguments, &context).await;
-        Ok(answer.unwrap_or_else(cancelled).into_result().into())
+        let answer = answer.unwrap_or_else(cancelled);
+        Ok(answer.into_result(has_links).into())
     }
 
     async fn list_resources(
@@ -304,7 +329,18 @@ impl ServerHandler for McpServer {
     ) -> std::result::Result<ListResourcesResult, ErrorData> {
         Ok(ListResourcesResult::with_all_items(resources::list(
             &self.sessions,
+            &self.outputs,
         )))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(vec![
+            resources::template(),
+        ]))
     }
 
     async fn read_resource(
@@ -317,11 +353,15 @@ impl ServerHandler for McpServer {
         let workplace = self.workplace().await;
         let workplace = workplace.map_err(|answer| ErrorData::internal_error(answer.text, None))?;
         let (sessions, uri) = (self.sessions.clone(), request.uri);
+        let outputs = self.outputs.clone();
         let most = usize::try_from(self.bytes).unwrap_or(usize::MAX);
         let cancel = CancelToken::default().within(Some(resources::TIME));
         let of_thread = cancel.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let found = resources::read(&workplace, &sessions, &uri, (most, &of_thread));
+            let found = match resources::read_output(&sessions, &outputs, &uri, most) {
+                Some(found) => Ok(Some(found)),
+                None => resources::read(&workplace, &sessions, &uri, (most, &of_thread)),
+            };
             drop(ticket);
             (uri, found)
         });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::answer::ToolAnswer;
-use super::live_output::LiveOutput;
+use super::live_output::{LiveOutput, ShownOutput};
 use crate::exec::CancelToken;
 use crate::journal::RunId;
 
@@ -32,7 +32,7 @@ pub(super) struct ToolJob {
     /// The time at which the call began.
     pub(super) begun: Instant,
     /// The number of bytes of each stream that have been shown.
-    seen: Mutex<[usize; 2]>,
+    seen: Mutex<[u64; 2]>,
     ended: Mutex<Option<ToolAnswer>>,
     end: Condvar,
 }
@@ -76,17 +76,17 @@ impl ToolJob {
         self.ended.lock().is_some()
     }
 
-    /// Returns what it has written since this was asked last.
-    pub(super) fn news(&self) -> [String; 2] {
+    /// Returns what it has written since this was asked last, or its start and its end.
+    pub(super) fn news(&self) -> [ShownOutput; 2] {
         let mut seen = self.seen.lock();
         let mut number = 0;
         self.streams.each_ref().map(|stream| {
             let new = stream.after(seen.get(number).copied().unwrap_or_default());
             if let Some(seen) = seen.get_mut(number) {
-                *seen += new.len();
+                *seen = new.total;
             }
             number += 1;
-            String::from_utf8_lossy(&new).into_owned()
+            new
         })
     }
 }

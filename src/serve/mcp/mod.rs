@@ -16,6 +16,7 @@ mod history;
 mod id_scanner;
 mod job_tools;
 mod jobs;
+mod kept_outputs;
 mod live_output;
 mod resources;
 mod result_schemas;
@@ -23,8 +24,10 @@ mod serve;
 mod server_home;
 mod sessions;
 mod tool_context;
+mod tool_descriptions;
 mod tools;
 mod transport;
+mod way_out;
 mod writer;
 
 pub use serve::serve;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::client::Client;
 use crate::error::Result;
 use crate::exec::program::network::NetworkRequest;
-use crate::exec::program::policy::WatchedPolicy;
+use crate::exec::program::policy::{CommandRequest, NetworkRule, TextPaths, WatchedPolicy, decide};
 use crate::exec::program::sandbox::{BackendChoice, Launcher};
 use crate::exec::program::{
     LineSource, ProgramCommand, ProgramHome, SystemShell, SystemShellSettings,
@@ -23,7 +23,7 @@ pub struct ServerSettings {
     pub lines: ServedShell,
     /// The backend of sandboxes.
     pub sandbox: BackendChoice,
-    /// The tools to offer; all where there are none.
+    /// The tools to offer; the usual ones where there are none.
     pub tools: Vec<String>,
     /// The largest number of tokens of an answer, of four bytes each.
     pub tokens: u64,
@@ -47,6 +47,15 @@ pub enum ServedShell {
         or_bundled: bool,
     },
 }
+
+/// Programs that run scripts, each with the name that one of its scripts could have.
+const SCRIPT_RUNNERS: [(&str, &str); 5] = [
+    ("python3", "script.py"),
+    ("python", "script.py"),
+    ("bash", "script.sh"),
+    ("sh", "script.sh"),
+    ("node", "script.js"),
+];
 
 /// A real program, as the policy has it.
 pub(super) struct ProgramInfo {
@@ -163,6 +172,41 @@ impl ServerHome {
             OpenShell::System(_, settings) => Some(settings),
             _ => None,
         }
+    }
+
+    /// Returns whether a policy decides about real programs.
+    pub(super) fn has_policy(&self) -> bool {
+        matches!(self.shell, OpenShell::WithPolicy(..))
+    }
+
+    /// Returns whether a line can reach anything in the network.
+    pub(super) fn reaches_out(&self) -> bool {
+        match self.system_shell() {
+            Some(settings) => settings.network != NetworkRule::default(),
+            None => self.programs().iter().any(|program| program.has_network),
+        }
+    }
+
+    /// Returns a program that the policy lets run a script of the home, if there is one.
+    pub(super) fn script_runner(&self) -> Option<&'static str> {
+        let OpenShell::WithPolicy(_, lines) = &self.shell else {
+            return None;
+        };
+        let policy = lines.policy();
+        let runs_scripts = |(program, script): &&(&'static str, &str)| {
+            let argv = [program.as_bytes().to_vec(), script.as_bytes().to_vec()];
+            let question = CommandRequest {
+                argv: &argv,
+                cwd: b"",
+                home: self.place.root(),
+                env: &[],
+                timeout: None,
+                paths: &TextPaths,
+            };
+            decide(&policy, &question).is_ok()
+        };
+        let found = SCRIPT_RUNNERS.iter().find(runs_scripts);
+        found.map(|(program, _)| *program)
     }
 
     /// Returns where executors work.

@@ -9,7 +9,9 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::answer::ToolAnswer;
 use super::jobs::ToolJobs;
+use super::kept_outputs::{KeptOutputs, KeptRun, MAX_STREAM};
 use super::live_output::LiveOutput;
+use super::resources::{self, OutputStream};
 use super::server_home::ServerHome;
 use super::sessions::McpSession;
 use crate::exec::files::{FileCall, FileRequest, FileResult};
@@ -40,6 +42,8 @@ pub(super) struct ToolContext {
     pub(super) cancel: CancelToken,
     /// The output of the call, as the call writes it.
     pub(super) streams: [LiveOutput; 2],
+    /// The streams that were too long for an answer.
+    pub(super) outputs: Arc<KeptOutputs>,
     /// The largest number of bytes of each stream that leave.
     pub(super) bytes: u64,
 }
@@ -50,9 +54,10 @@ impl ToolContext {
         Limits {
             time: Some(time),
             memory: MEMORY,
+            // The streams see to it.
             lines: 0,
-            bytes: self.bytes,
-            tail: true,
+            bytes: 0,
+            tail: false,
         }
     }
 
@@ -65,14 +70,40 @@ impl ToolContext {
         }
     }
 
-    /// Adds what was written to what came of a request.
+    /// Adds what was written to what came of a request, as far as an answer has it.
     fn with_output(&self, outcome: Outcome) -> Outcome {
-        let [stdout, stderr] = &self.streams;
+        let [stdout, stderr] = self.streams.each_ref().map(LiveOutput::shown);
         Outcome {
-            stdout: stdout.all(),
-            stderr: stderr.all(),
+            truncated_stdout: outcome.truncated_stdout || stdout.cut_at.is_some(),
+            truncated_stderr: outcome.truncated_stderr || stderr.cut_at.is_some(),
+            stdout: stdout.bytes,
+            stderr: stderr.bytes,
             ..outcome
         }
+    }
+
+    /// Makes an answer of what came of a line or a program. Streams that it has not all of are kept, and named.
+    pub(super) fn answer(&self, outcome: &Outcome) -> ToolAnswer {
+        let mut answer = ToolAnswer::of_outcome(outcome);
+        let cut = self.streams.each_ref().map(|stream| stream.shown().cut_at);
+        if cut == [None, None] {
+            return answer;
+        }
+        let kept = KeptRun {
+            run: outcome.run.to_string(),
+            session: self.session.id.clone(),
+            streams: self.streams.each_ref().map(LiveOutput::keep),
+        };
+        let streams = OutputStream::ALL.into_iter().zip(cut).zip(kept.streams);
+        for ((stream, cut_at), ended) in streams {
+            let Some(offset) = cut_at else {
+                continue;
+            };
+            answer.add_note(&rest_in_words(&kept, stream, offset, ended.total));
+            answer.links.push(resources::link(&kept, stream));
+        }
+        self.outputs.note_run(kept);
+        answer
     }
 
     /// Runs a line in the session's shell, once that is free. Nothing: the call was ended before.
@@ -139,7 +170,6 @@ impl ToolContext {
         };
         let command = crate::exec::program::ProgramCommand {
             cancel: Some(self.cancel.clone()),
-            bytes: Some(self.bytes),
             tail: true,
             limits: crate::exec::program::sandbox::ResourceLimits::usual(),
             ..command
@@ -157,8 +187,9 @@ impl ToolContext {
         if is_quiet && outcome.return_code == 0 {
             outcome.stdout.clear();
             outcome.stderr.clear();
+            return ToolAnswer::of_outcome(&outcome);
         }
-        ToolAnswer::of_outcome(&outcome)
+        self.answer(&outcome)
     }
 
     /// Does one operation on files.
@@ -166,7 +197,12 @@ impl ToolContext {
         let place = self.workplace.place();
         let cwd = self.session.cwd();
         let request = FileRequest::new(place, self.workplace.has_scratch(), &cwd, call);
-        let (outcome, found) = request.run(self.limits(OF_FILES), self.cancel.clone());
+        let limits = Limits {
+            bytes: self.bytes,
+            tail: true,
+            ..self.limits(OF_FILES)
+        };
+        let (outcome, found) = request.run(limits, self.cancel.clone());
         self.note(&outcome);
         (outcome, found)
     }
@@ -177,6 +213,24 @@ impl ToolContext {
             self.session.add(outcome.run);
         }
     }
+}
+
+/// Says where the rest of a stream is.
+fn rest_in_words(kept: &KeptRun, stream: OutputStream, offset: u64, total: u64) -> String {
+    let which = match stream {
+        OutputStream::Stdout => String::new(),
+        OutputStream::Stderr => ", \"stream\": \"stderr\"".to_owned(),
+    };
+    let kept_part = match total > MAX_STREAM {
+        true => format!("; its first {} MiB are kept", MAX_STREAM >> 20),
+        false => String::new(),
+    };
+    format!(
+        "[{} was cut: {total} bytes came{kept_part}. Read on with bash_output {{\"job\": \"{}\", \"offset\": {offset}{which}}}, or the resource {}]",
+        stream.name(),
+        kept.run,
+        resources::output_uri(kept, stream),
+    )
 }
 
 /// Makes a file in memory of a text, where there is any.

@@ -12,11 +12,13 @@ use super::arguments::{
     PathArgs, ReadTextFileArgs, RunProgramArgs, SearchFilesArgs, TransferArgs, UndoToolArgs,
     WriteFileArgs,
 };
-use super::server_home::ProgramInfo;
+use super::server_home::{ProgramInfo, ServerHome};
 use super::tool_context::{MAX_TIME, ToolContext, USUAL};
+use super::tool_descriptions::{describe_lines, describe_program};
+use super::way_out::way_out;
 use super::{file_tools, history, job_tools, result_schemas};
 use crate::exec::files::FileCall;
-use crate::exec::program::{ProgramCommand, SystemShellSettings};
+use crate::exec::program::ProgramCommand;
 
 /// The effect of a tool on what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +34,16 @@ enum ToolEffect {
 /// A tool.
 pub(super) struct ToolSpec {
     pub(super) name: &'static str,
+    /// The description for clients; that of lines depends on the shell.
     description: &'static str,
     effect: ToolEffect,
     /// True if a second call with the same arguments makes no difference.
     is_idempotent: bool,
+    /// True if it is offered where nobody chooses the tools.
+    is_usual: bool,
     schema: fn() -> JsonObject,
-    result: fn() -> JsonObject,
+    /// The shape of its answer, if that is more than a text.
+    result: Option<fn() -> JsonObject>,
     run: fn(&ToolContext, JsonObject) -> ToolAnswer,
 }
 
@@ -45,50 +51,52 @@ pub(super) struct ToolSpec {
 const TOOLS: [ToolSpec; 14] = [
     ToolSpec {
         name: "bash",
-        description: "Runs a line of the bundled shell in the home: bash's language without loops and functions; cd pwd cat head tail grep find wc mkdir \
-                      touch rm mv cp echo ls which date true false, and the real programs that the policy allows. The working \
-                      directory and variables last in a session. Removed and overwritten files can be brought back with undo.",
+        description: "",
         effect: ToolEffect::Changes,
         is_idempotent: false,
+        is_usual: true,
         schema: arguments::schema::<BashArgs>,
-        result: result_schemas::of_run,
+        result: Some(result_schemas::of_run),
         run: |work, arguments| with(arguments, |arguments| bash(work, &arguments)),
     },
     ToolSpec {
         name: "read_text_file",
-        description: "Reads a text file, or some of its lines: head, tail, or offset and limit.",
+        description: "Reads a text file, or lines of it: head, tail, or offset and limit. Not binary files.",
         effect: ToolEffect::Reads,
         is_idempotent: true,
+        is_usual: true,
         schema: arguments::schema::<ReadTextFileArgs>,
-        result: result_schemas::of_read,
+        result: None,
         run: |work, arguments| with(arguments, |arguments| file_tools::read(work, arguments)),
     },
     ToolSpec {
         name: "write_file",
-        description: "Writes a file, all of it. What it held before is kept and can be brought back with undo.",
+        description: "Writes a whole file, and makes the directories above it. undo brings back what it held before.",
         effect: ToolEffect::Changes,
         is_idempotent: true,
+        is_usual: true,
         schema: arguments::schema::<WriteFileArgs>,
-        result: result_schemas::of_write,
+        result: None,
         run: |work, arguments| with(arguments, |arguments| file_tools::write(work, arguments)),
     },
     ToolSpec {
         name: "edit_file",
-        description: "Replaces texts in a file: `old_string` by `new_string`, or a list of `edits`. Each text must stand there \
-                      exactly once, unless replace_all is true. Returns the difference.",
+        description: "Replaces old_string by new_string, or each of edits. A text that is not there exactly once fails, unless replace_all. Returns the difference.",
         effect: ToolEffect::Changes,
         is_idempotent: false,
+        is_usual: true,
         schema: arguments::schema::<EditFileArgs>,
-        result: result_schemas::of_edit,
+        result: None,
         run: |work, arguments| with(arguments, |arguments| file_tools::edit(work, arguments)),
     },
     ToolSpec {
         name: "list_directory",
-        description: "Lists the entries of a directory: [DIR] or [FILE], and the name.",
+        description: "Lists a directory, up to 1000 entries: [DIR] or [FILE], and the name.",
         effect: ToolEffect::Reads,
         is_idempotent: true,
+        is_usual: true,
         schema: arguments::schema::<DirectoryArgs>,
-        result: result_schemas::of_list,
+        result: Some(result_schemas::of_list),
         run: |work, arguments| {
             with(arguments, |path: DirectoryArgs| {
                 file_tools::list(work, path)
@@ -97,37 +105,37 @@ const TOOLS: [ToolSpec; 14] = [
     },
     ToolSpec {
         name: "search_files",
-        description: "Finds files and directories by name, in everything below a directory.",
+        description: "Finds files and directories by name, below a directory.",
         effect: ToolEffect::Reads,
         is_idempotent: true,
+        is_usual: true,
         schema: arguments::schema::<SearchFilesArgs>,
-        result: result_schemas::of_run,
+        result: None,
         run: |work, arguments| with(arguments, |arguments| file_tools::search(work, &arguments)),
     },
     ToolSpec {
         name: "grep",
-        description: "Finds lines that match a regular expression, in a file or in everything below a directory.",
+        description: "Finds lines that match an extended regular expression (no lookaround, no \\d), below a directory or in a file.",
         effect: ToolEffect::Reads,
         is_idempotent: true,
+        is_usual: true,
         schema: arguments::schema::<GrepArgs>,
-        result: result_schemas::of_run,
+        result: None,
         run: |work, arguments| with(arguments, |arguments| file_tools::grep(work, &arguments)),
     },
     ToolSpec {
         name: "move_file",
-        description: "Moves or renames a file or a directory. Nothing may be at the destination.",
+        description: "Moves or renames. Nothing may be at the destination.",
         effect: ToolEffect::Changes,
         is_idempotent: false,
+        is_usual: false,
         schema: arguments::schema::<TransferArgs>,
-        result: result_schemas::of_change,
+        result: None,
         run: |work, arguments| {
             with(arguments, |paths: TransferArgs| {
                 let done = format!("{} is now {}", paths.source, paths.destination);
-                file_tools::plain(
-                    work,
-                    FileCall::Move(paths.source.into(), paths.destination.into()),
-                    done,
-                )
+                let call = FileCall::Move(paths.source.into(), paths.destination.into());
+                file_tools::plain(work, call, done)
             })
         },
     },
@@ -136,36 +144,35 @@ const TOOLS: [ToolSpec; 14] = [
         description: "Copies a regular file. Nothing may be at the destination.",
         effect: ToolEffect::Adds,
         is_idempotent: false,
+        is_usual: false,
         schema: arguments::schema::<TransferArgs>,
-        result: result_schemas::of_change,
+        result: None,
         run: |work, arguments| {
             with(arguments, |paths: TransferArgs| {
                 let done = format!("{} is a copy of {}", paths.destination, paths.source);
-                file_tools::plain(
-                    work,
-                    FileCall::Copy(paths.source.into(), paths.destination.into()),
-                    done,
-                )
+                let call = FileCall::Copy(paths.source.into(), paths.destination.into());
+                file_tools::plain(work, call, done)
             })
         },
     },
     ToolSpec {
         name: "remove",
-        description: "Moves a file, or a directory with everything in it, into the trash, and says where it lies there. undo \
-                      brings it back.",
+        description: "Moves a file, or a directory with all in it, to the trash. undo brings it back.",
         effect: ToolEffect::Changes,
         is_idempotent: false,
+        is_usual: true,
         schema: arguments::schema::<PathArgs>,
-        result: result_schemas::of_remove,
+        result: None,
         run: |work, arguments| with(arguments, |path: PathArgs| file_tools::remove(work, path)),
     },
     ToolSpec {
         name: "history",
-        description: "Lists the runs of this session that changed something, the newest first, with the paths that each changed.",
+        description: "Lists the runs of this session that changed something, newest first, with the paths.",
         effect: ToolEffect::Reads,
         is_idempotent: true,
+        is_usual: true,
         schema: arguments::schema::<HistoryArgs>,
-        result: result_schemas::of_history,
+        result: Some(result_schemas::of_history),
         run: |work, arguments| {
             with(arguments, |arguments| {
                 or_error(history::history(work, &arguments))
@@ -174,12 +181,12 @@ const TOOLS: [ToolSpec; 14] = [
     },
     ToolSpec {
         name: "undo",
-        description: "Takes back what a run of this session changed: the last one, or the one that is named. What was changed \
-                      since by somebody else is named and stays.",
+        description: "Takes back a run of this session. What was changed since by another is a conflict, and nothing is undone.",
         effect: ToolEffect::Changes,
         is_idempotent: false,
+        is_usual: true,
         schema: arguments::schema::<UndoToolArgs>,
-        result: result_schemas::of_undo,
+        result: Some(result_schemas::of_undo),
         run: |work, arguments| {
             with(arguments, |arguments| {
                 or_error(history::undo(work, &arguments))
@@ -188,11 +195,12 @@ const TOOLS: [ToolSpec; 14] = [
     },
     ToolSpec {
         name: "bash_output",
-        description: "Says what a job has written since this was asked last, and whether it goes on.",
+        description: "Says what a job has written since it was asked last, and whether it goes on. With offset: reads on where an answer was cut.",
         effect: ToolEffect::Reads,
         is_idempotent: false,
+        is_usual: true,
         schema: arguments::schema::<JobOutputArgs>,
-        result: result_schemas::of_job,
+        result: Some(result_schemas::of_job),
         run: |work, arguments| with(arguments, |arguments| job_tools::output(work, &arguments)),
     },
     ToolSpec {
@@ -200,14 +208,17 @@ const TOOLS: [ToolSpec; 14] = [
         description: "Ends a job with all its processes.",
         effect: ToolEffect::Changes,
         is_idempotent: true,
+        is_usual: true,
         schema: arguments::schema::<JobKillArgs>,
-        result: result_schemas::of_job,
+        result: None,
         run: |work, arguments| with(arguments, |arguments| job_tools::kill(work, &arguments)),
     },
 ];
 
 /// The beginning of the names of tools that run a program.
 pub(super) const RUN: &str = "run_";
+/// The tool that runs lines.
+pub(super) const LINES: &str = "bash";
 
 /// Returns the names of all tools but those of the policy's programs.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
@@ -221,21 +232,28 @@ pub(super) fn find(name: &str) -> Option<&'static ToolSpec> {
 }
 
 impl ToolSpec {
-    /// Returns what a client is shown of it. `reaches_out`: whether a line can reach the network; `shell`: the shell of this
-    /// machine that runs lines, if one does.
-    pub(super) fn shown(&self, reaches_out: bool, shell: Option<&SystemShellSettings>) -> Tool {
+    /// Returns what a client is shown of it.
+    pub(super) fn shown(&self, home: &ServerHome) -> Tool {
+        let is_lines = self.name == LINES;
         let hints = ToolAnnotations::new()
             .read_only(self.effect == ToolEffect::Reads)
             .destructive(self.effect == ToolEffect::Changes)
             .idempotent(self.is_idempotent)
-            .open_world(reaches_out && self.name == "bash");
-        let description = match shell.filter(|_| self.name == "bash") {
-            Some(shell) => Cow::from(describe_shell(shell, reaches_out)),
-            None => Cow::from(self.description),
+            .open_world(is_lines && home.reaches_out());
+        let description = match is_lines {
+            true => Cow::from(describe_lines(home)),
+            false => Cow::from(self.description),
         };
-        Tool::new(self.name, description, (self.schema)())
-            .with_raw_output_schema(Arc::new((self.result)()))
-            .with_annotations(hints)
+        let tool = Tool::new(self.name, description, (self.schema)()).with_annotations(hints);
+        match self.result {
+            Some(result) => tool.with_raw_output_schema(Arc::new(result())),
+            None => tool,
+        }
+    }
+
+    /// Returns whether it is offered where nobody chooses the tools.
+    pub(super) fn is_usual(&self) -> bool {
+        self.is_usual
     }
 
     /// Does it.
@@ -249,25 +267,8 @@ impl ToolSpec {
     }
 }
 
-/// Describes lines that a shell of this machine runs.
-fn describe_shell(shell: &SystemShellSettings, reaches_out: bool) -> String {
-    let shell = shell.shell.display();
-    let network = match reaches_out {
-        true => "Of the network, only some hosts can be reached.",
-        false => "There is no network.",
-    };
-    format!(
-        "Runs a line in {shell}, with the programs of this machine, in a sandbox: it can change the home and /tmp, and          nothing else. {network} The working directory, variables, functions and options last in a session; standard input          is empty. Removed and overwritten files can be brought back with undo."
-    )
-}
-
 /// Returns what a client is shown of a real program.
 pub(super) fn shown_program(name: String, program: &ProgramInfo) -> Tool {
-    let description = format!(
-        "Runs {} in the home, in a sandbox, as the policy allows it. {} A refusal names the rule. Its arguments are \
-         words: no shell reads them.",
-        program.name, program.said
-    );
     let hints = ToolAnnotations::new()
         .read_only(program.is_read_only)
         .destructive(!program.is_read_only)
@@ -275,7 +276,7 @@ pub(super) fn shown_program(name: String, program: &ProgramInfo) -> Tool {
         .open_world(program.has_network);
     Tool::new(
         Cow::from(name),
-        Cow::from(description),
+        Cow::from(describe_program(program)),
         arguments::schema::<RunProgramArgs>(),
     )
     .with_raw_output_schema(Arc::new(result_schemas::of_run()))
@@ -340,7 +341,13 @@ fn bash(work: &ToolContext, arguments: &BashArgs) -> ToolAnswer {
         Err(wrong) => return ToolAnswer::failed(wrong),
     };
     match work.line_in_session(&arguments.command, time) {
-        Some(outcome) => ToolAnswer::of_outcome(&outcome),
+        Some(outcome) => {
+            let mut answer = work.answer(&outcome);
+            if let Some(instead) = way_out(&work.workplace, &outcome) {
+                answer.add_note(&instead);
+            }
+            answer
+        }
         None => ToolAnswer::failed(
             "ended while another line of this session ran: nothing of it was run",
         ),

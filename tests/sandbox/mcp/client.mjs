@@ -24,7 +24,8 @@ const mode = era === "stateless" ? { pin: version } : "legacy";
 const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
 const errors = [];
 client.onerror = (error) => errors.push(error);
-const args = ["serve", "mcp", "--root", root, "--policy", `${root}.policy`];
+const offered = "bash,read_text_file,write_file,edit_file,remove,history,undo,bash_output,run_git,run_pytest,run_sleep";
+const args = ["serve", "mcp", "--root", root, "--policy", `${root}.policy`, "--tools", offered];
 await client.connect(new StdioClientTransport({ command: program, args, env: process.env }));
 assert.equal(client.getNegotiatedProtocolVersion(), version);
 assert.equal(client.getServerVersion().name, "trumanfs");
@@ -102,6 +103,16 @@ assert.match(await does("history", {}), /edit_file sums.py/);
 // Fifty at once.
 const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => does("bash", { command: `echo ${n}` })));
 assert.deepEqual(answers, Array.from({ length: 50 }, (_, n) => `${n}\n`));
+
+// What an answer leaves out.
+await does("write_file", { path: "big", content: "x".repeat(300000) });
+const cut = await call("bash", { command: "cat big" });
+const [text, link] = cut.content;
+assert.ok(cut.structuredContent.truncated_stdout && text.text.includes("bash_output"), text.text.slice(-400));
+assert.equal(link.type, "resource_link");
+assert.ok((await client.readResource({ uri: link.uri })).contents[0].text.length > 30000);
+const rest = await does("bash_output", { job: cut.structuredContent.run, offset: 290000 });
+assert.match(rest, /^x{10000}\n\[bytes 290000 to 300000 of 300000: the end\]\n$/);
 
 // Resources.
 const uris = (await client.listResources()).resources.map((resource) => resource.uri);

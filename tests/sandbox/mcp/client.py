@@ -14,6 +14,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 ERA, PROGRAM, ROOT = sys.argv[1:]
+TOOLS = "bash,read_text_file,write_file,edit_file,remove,history,undo,bash_output,run_git,run_pytest,run_sleep"
 
 
 class Agent:
@@ -105,6 +106,15 @@ async def work(client, version):
     answers = await asyncio.gather(*(agent.does("bash", command=f"echo {n}") for n in range(50)))
     assert answers == [f"{n}\n" for n in range(50)], answers
 
+    # What an answer leaves out.
+    await agent.does("write_file", path="big", content="x" * 300000)
+    cut = await agent.call("bash", command="cat big")
+    [text, link] = cut.content
+    assert cut.structured_content["truncated_stdout"] is True and "bash_output" in text.text, text.text[-400:]
+    assert len((await client.read_resource(link.uri)).contents[0].text) > 30000
+    rest = await agent.does("bash_output", job=cut.structured_content["run"], offset=290000)
+    assert rest.startswith("x" * 10000) and "of 300000: the end" in rest, rest[-200:]
+
     # Resources.
     uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
     diff = next(uri for uri in uris if agent.session in uri and uri.endswith("/diff"))
@@ -113,7 +123,7 @@ async def work(client, version):
 
 
 async def main():
-    server = StdioServerParameters(command=PROGRAM, args=["serve", "mcp", "--root", ROOT, "--policy", f"{ROOT}.policy"])
+    server = StdioServerParameters(command=PROGRAM, args=["serve", "mcp", "--root", ROOT, "--policy", f"{ROOT}.policy", "--tools", TOOLS])
     async with stdio_client(server) as (reading, writing):
         async with ClientSession(reading, writing) as client:
             opened = await (client.discover() if ERA == "stateless" else client.initialize())

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::server::{ERAS, Era, Server};
+use super::server::{ERAS, Era, Server, TOOLS};
 use crate::common::{binary, describe, need_mount, repository, run_limited, skip};
 
 const POLICY: &str = "
@@ -133,6 +133,7 @@ fn the_inspector_works_in_a_home() {
             inspector
                 .arg("--policy")
                 .arg(dir.path().join("store.policy"));
+            inspector.args(["--tools", &format!("{TOOLS},run_git,run_pytest")]);
             inspector
                 .args(["--protocol-era", era, "--method"])
                 .args(words);
@@ -187,7 +188,10 @@ fn the_inspector_works_in_a_home() {
 /// Asks for everything that a server answers, rightly and wrongly, and returns what came: what was asked for, and the message.
 fn everything(era: Era, root: &Path) -> Vec<Value> {
     let policy = root.with_extension("policy");
-    let mut server = Server::start(era, root, &["--policy", policy.to_str().unwrap()]);
+    let tools = format!("{TOOLS},run_git");
+    let policy = policy.to_str().unwrap();
+    let more = ["--policy", policy, "--tools", &tools, "--max-tokens", "500"];
+    let mut server = Server::start(era, root, &more);
     let mut seen = Vec::new();
     if let Some(opened) = server.opened.clone() {
         seen.push(json!({"method": "initialize", "message": opened}));
@@ -237,6 +241,14 @@ fn everything(era: Era, root: &Path) -> Vec<Value> {
         arguments["session"] = session.clone();
         ask("tools/call", call(tool, arguments));
     }
+    let big = json!({"path": "big", "content": "line\n".repeat(2000), "session": session});
+    ask("tools/call", call("write_file", big));
+    let long = json!({"command": "cat big", "session": session});
+    let long = ask("tools/call", call("bash", long));
+    let long = &long["result"]["content"];
+    let uri = long[1]["uri"].as_str().unwrap_or_else(|| panic!("{long}"));
+    ask("resources/read", json!({"uri": uri}));
+    ask("resources/list", json!({}));
     let uri = format!("trumanfs://session/{}/diff", session.as_str().unwrap());
     let read = ask("resources/read", json!({"uri": uri}));
     let kind = &read["result"]["contents"][0]["mimeType"];

@@ -26,6 +26,10 @@ pub(super) enum Era {
 
 pub(super) const ERAS: [Era; 2] = [Era::Sessions, Era::Stateless];
 
+/// The tools that need no policy. Not all of them are offered where nobody chooses.
+pub(super) const TOOLS: &str = "bash,read_text_file,write_file,edit_file,list_directory,search_files,grep,move_file,copy_file,\
+     remove,history,undo,bash_output,bash_kill";
+
 pub(super) struct Server {
     child: Child,
     input: Option<ChildStdin>,
@@ -40,15 +44,27 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server in a store, and opens the protocol.
+    /// Starts a server in a store, and opens the protocol. It offers [`TOOLS`], unless `more` chooses others.
     pub(super) fn start(era: Era, root: &Path, more: &[&str]) -> Server {
         Server::start_by(&[], era, root, more)
     }
 
+    /// As [`Server::start`], with the tools that are offered where nobody chooses.
+    pub(super) fn start_usual(era: Era, root: &Path, more: &[&str]) -> Server {
+        Server::open(Server::spawn(&[], era, root, more))
+    }
+
     /// As [`Server::start`], by another program, which is to execute what follows its own words.
     pub(super) fn start_by(by: &[&str], era: Era, root: &Path, more: &[&str]) -> Server {
-        let mut server = Server::spawn(by, era, root, more);
-        if era == Era::Sessions {
+        let mut more = more.to_vec();
+        if !more.contains(&"--tools") {
+            more.extend(["--tools", TOOLS]);
+        }
+        Server::open(Server::spawn(by, era, root, &more))
+    }
+
+    fn open(mut server: Server) -> Server {
+        if server.era == Era::Sessions {
             let params = json!({
                 "protocolVersion": "2025-11-25",
                 "capabilities": {},

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::server::{ERAS, Era, Server};
+use super::server::{ERAS, Era, Server, TOOLS};
 use crate::common::{binary, describe, need_mount, need_root, trumanfs};
 
 #[test]
@@ -100,7 +100,10 @@ fn each_program_of_the_policy_is_a_tool_that_says_what_it_takes() {
              wc: {read_only: true}\nfetch: {network: {allow: [example.org]}, subcommands: {look: {read_only: true}}}\n",
         )
         .unwrap();
-        let mut server = Server::start(era, store.path(), &["--policy", policy.to_str().unwrap()]);
+        let programs = ["git", "cat", "g__", "wc", "fetch"].map(|name| format!("run_{name}"));
+        let offered = format!("{TOOLS},{}", programs.join(","));
+        let more = ["--policy", policy.to_str().unwrap(), "--tools", &offered];
+        let mut server = Server::start(era, store.path(), &more);
         let tools = server.ask("tools/list", json!({}))["result"]["tools"].clone();
         let tool = |name: &str| {
             let found = tools
