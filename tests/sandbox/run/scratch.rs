@@ -1,10 +1,11 @@
 //! `/tmp` of what runs in a home: one directory for a session, no part of the home, and gone with the session.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::process::Command;
 
-use super::{LIMIT, Place, Store, good};
-use crate::common::{binary, need_mount, run_limited, tool};
+use super::{LIMIT, POLICY, Place, Store, command, good};
+use crate::common::{Home, binary, need_mount, need_root, run_limited, tool};
 
 #[test]
 fn the_runs_of_a_session_share_it() {
@@ -126,6 +127,41 @@ fn what_tools_leave_in_their_home_directory_is_not_in_the_home() {
     fs::write(&policy, own).unwrap();
     good(&place.run(&[], &["sh", "-c", "echo x >~/kept"]));
     assert!(place.home.path("kept").exists());
+}
+
+#[test]
+fn what_stands_for_the_directory_of_tools_keeps_no_program_from_running() {
+    need_mount!();
+    need_root!("to mount for another user");
+    let user = 12345;
+    let home = Home::plan()
+        .prepare(|store| chown(store, Some(user), Some(user)).unwrap())
+        .options(&["--owner", &user.to_string()])
+        .mount();
+    let policy = home.base().join("policy.yaml");
+    fs::write(&policy, POLICY).unwrap();
+    let sh = |script: &str| {
+        let words = ["sh", "-c", script];
+        good(&run_limited(
+            command(home.home(), &policy, &[], &words),
+            LIMIT,
+        ))
+    };
+    sh("true");
+    let own = home.store().join(".trumanfs/scratch/.home");
+    // Whoever made it was killed before they gave it away.
+    chown(&own, Some(0), Some(0)).unwrap();
+    assert_eq!(sh("echo x >~/x; cat ~/x"), "x\n");
+    // What the occupant puts there instead is theirs, and nothing elsewhere is given to them.
+    let elsewhere = home.base().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::remove_dir_all(&own).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &own).unwrap();
+    assert_eq!(sh("echo x"), "x\n");
+    assert_eq!(fs::metadata(&elsewhere).unwrap().uid(), 0);
+    fs::remove_file(&own).unwrap();
+    fs::write(&own, "a file").unwrap();
+    assert_eq!(sh("echo x"), "x\n");
 }
 
 #[test]
