@@ -7,6 +7,9 @@ use crate::error::Error;
 use crate::exec::{Outcome, Status};
 use crate::operator::text::{LineSign, TextComparison};
 
+/// The parts of an outcome that tell a model nothing of what it did: they are in the audit log.
+const FOR_OPERATORS: [&str; 3] = ["bound", "limits", "suppress_success_output"];
+
 /// The answer of a tool.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ToolAnswer {
@@ -65,6 +68,9 @@ impl ToolAnswer {
             Ok(Value::Object(data)) => data,
             _ => Map::new(),
         };
+        for name in FOR_OPERATORS {
+            data.remove(name);
+        }
         if let Some(error) = &outcome.unavailable {
             data.insert("error_message".to_owned(), error.full_message().into());
             end_line(&mut text);

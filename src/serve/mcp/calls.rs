@@ -138,12 +138,16 @@ fn too_long(job: &Arc<ToolJob>, jobs: &Arc<ToolJobs>, becomes_job: bool) -> Tool
     let news = job.news();
     let rest = rest_in_words(&job.id, &news);
     let [stdout, stderr] = news.map(|new| new.text());
-    let text = format!(
-        "{stdout}{stderr}{rest}[goes on after {} s as job {}: bash_output says what comes, bash_kill ends it]\n",
+    let mut answer = ToolAnswer::new(format!("{stdout}{stderr}"));
+    for note in &rest {
+        answer.add_note(note);
+    }
+    answer.add_note(&format!(
+        "[goes on after {} s as job {}: bash_output says what comes, bash_kill ends it]",
         ANSWER_LIMIT.as_secs(),
         job.id
-    );
-    ToolAnswer::new(text)
+    ));
+    answer
         .with("job", job.id.clone())
         .with("running", true)
         .with("stdout", stdout)

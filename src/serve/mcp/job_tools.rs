@@ -97,19 +97,16 @@ fn output_at(work: &ToolContext, arguments: &JobOutputArgs, offset: u64) -> Tool
 }
 
 /// Says where the rest is of what a job has written, if an answer has not all of that.
-pub(super) fn rest_in_words(job: &str, news: &[ShownOutput; 2]) -> String {
+pub(super) fn rest_in_words(job: &str, news: &[ShownOutput; 2]) -> Vec<String> {
     let of = |(stream, new): (OutputStream, &ShownOutput)| {
         let offset = new.cut_at?;
         let stream = stream.name();
         Some(format!(
-            "[{stream} was cut: read on with bash_output {{\"job\": \"{job}\", \"offset\": {offset}, \"stream\": \"{stream}\"}}]\n"
+            "[{stream} was cut: read on with bash_output {{\"job\": \"{job}\", \"offset\": {offset}, \"stream\": \"{stream}\"}}]"
         ))
     };
-    OutputStream::ALL
-        .into_iter()
-        .zip(news)
-        .filter_map(of)
-        .collect()
+    let both = OutputStream::ALL.into_iter().zip(news);
+    both.filter_map(of).collect()
 }
 
 pub(super) fn output(work: &ToolContext, arguments: &JobOutputArgs) -> ToolAnswer {
@@ -138,11 +135,13 @@ pub(super) fn output(work: &ToolContext, arguments: &JobOutputArgs) -> ToolAnswe
     let news = job.news();
     let rest = rest_in_words(&job.id, &news);
     let [stdout, stderr] = news.map(|new| new.text());
-    let mut text = stdout.clone();
-    text.push_str(&stderr);
+    let mut answer = ToolAnswer::new(format!("{stdout}{stderr}"));
+    for note in &rest {
+        answer.add_note(note);
+    }
     let seconds = job.begun.elapsed().as_secs();
-    let status = match &ended {
-        None => format!("[goes on, for {seconds} s so far]\n"),
+    answer.add_line(&match &ended {
+        None => format!("[goes on, for {seconds} s so far]"),
         Some(answer) => {
             let status = answer.data.get("status").and_then(|status| status.as_str());
             let code = answer
@@ -151,20 +150,15 @@ pub(super) fn output(work: &ToolContext, arguments: &JobOutputArgs) -> ToolAnswe
                 .and_then(serde_json::Value::as_u64);
             match (status, code) {
                 (Some(status), Some(code)) if answer.data.contains_key("goes_on") => format!(
-                    "[the line has ended: {status}, exit code {code}; this is of its background processes]\n"
+                    "[the line has ended: {status}, exit code {code}; this is of its background processes]"
                 ),
-                (Some(status), Some(code)) => format!("[ended: {status}, exit code {code}]\n"),
-                _ => format!("[ended]\n{}", answer.text),
+                (Some(status), Some(code)) => format!("[ended: {status}, exit code {code}]"),
+                _ => format!("[ended]\n{}", answer.text.trim_end()),
             }
         }
-    };
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text.push_str(&status);
-    text.push_str(&rest);
+    });
     let running = ended.is_none();
-    ToolAnswer::new(text)
+    answer
         .with("job", job.id.clone())
         .with("tool", job.tool.clone())
         .with("session_of_job", job.session.clone())

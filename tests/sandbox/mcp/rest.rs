@@ -34,6 +34,10 @@ fn the_rest_of_a_long_output_is_read_by_a_tool_and_as_a_resource() {
             );
             assert_eq!(data["truncated_stdout"], true, "{data}");
             assert_eq!(data["notes"].as_array().unwrap().len(), 2, "{data}");
+            assert!(
+                data["bound"].is_null() && data["limits"].is_null(),
+                "{data}"
+            );
             let (session, run) = (
                 data["session"].as_str().unwrap(),
                 data["run"].as_str().unwrap(),
