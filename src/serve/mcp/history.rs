@@ -1,5 +1,6 @@
 //! `history` and `undo`: what the runs of a session changed, and taking it back. Other sessions' runs are not seen.
 
+use super::admission::AT_ONCE;
 use super::answer::ToolAnswer;
 use super::arguments::{HistoryArgs, UndoToolArgs};
 use super::sessions::McpSession;
@@ -16,8 +17,8 @@ use serde_json::json;
 const NAMED: usize = 20;
 /// The largest number of runs that `history` lists.
 const MAX_RUNS: usize = 200;
-/// The number of runs that are looked for at first.
-const FIRST: usize = 32;
+/// The number of runs that are looked for at first: all that may have ended in another order than they changed something.
+const FIRST: usize = AT_ONCE;
 
 /// Finds the runs of a session that changed something, the newest first, in steps, and hands each step on until that is enough.
 ///
@@ -32,7 +33,9 @@ fn changed(
     let (mut rest, mut step) = (ids.as_slice(), FIRST);
     while !rest.is_empty() {
         let (now, later) = rest.split_at(step.min(rest.len()));
-        if !act(client.runs(now)?)? {
+        let mut runs = client.runs(now)?;
+        runs.sort_by(|one, other| other.last.cmp(&one.last));
+        if !act(runs)? {
             break;
         }
         (rest, step) = (later, 2 * step);

@@ -212,7 +212,8 @@ pub(super) fn read(
     let client = workplace.client()?;
     let mut ids = session.runs();
     ids.reverse();
-    let found = client.runs(&ids)?;
+    let mut found = client.runs(&ids)?;
+    found.sort_by(|one, other| other.last.cmp(&one.last));
     let (mut text, mut said) = (String::new(), 0);
     client.diffs_of_runs(&found, |run, diff| {
         let mut of_run = String::new();

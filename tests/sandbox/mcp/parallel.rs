@@ -40,6 +40,7 @@ fn history(server: &mut Server, session: &Value) -> Vec<String> {
         .collect()
 }
 
+/// The history was in the order in which calls ended, and the last one's undo met a conflict.
 #[test]
 fn forty_edits_of_one_file_at_once_are_all_there_and_can_each_be_taken_back() {
     need_mount!();
