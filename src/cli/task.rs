@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use super::exit::ExitReason;
 use super::output::{Printer, print_line};
@@ -159,16 +160,30 @@ fn write(result: &str) -> Result<()> {
     written.map_err(|error| Error::io("write", &error))
 }
 
+/// A line of a stream that answers nothing: it says that the stream waits.
+#[derive(Serialize)]
+struct WaitLine {
+    waiting: WaitReport,
+}
+
+/// The wait: for what, for which process if that is known, and for how long so far.
+#[derive(Serialize)]
+struct WaitReport {
+    r#for: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    ms: u64,
+}
+
 /// Says in the stream that it waits for another executor.
 fn write_wait(wait: LedgerWait) -> Result<()> {
-    let mut waiting = serde_json::json!({"for": "log"});
-    if let Some(pid) = wait.pid {
-        waiting["pid"] = pid.into();
-    }
-    waiting["ms"] = u64::try_from(wait.elapsed.as_millis())
-        .unwrap_or(u64::MAX)
-        .into();
-    write(&serde_json::json!({"waiting": waiting}).to_string())
+    let waiting = WaitReport {
+        r#for: "log",
+        pid: wait.pid,
+        ms: u64::try_from(wait.elapsed.as_millis()).unwrap_or(u64::MAX),
+    };
+    let line = serde_json::to_string(&WaitLine { waiting });
+    write(&line.map_err(|error| Error::io("write", &error.into()))?)
 }
 
 /// Answers line by line, until standard input ends.
