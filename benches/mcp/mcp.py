@@ -21,9 +21,14 @@ from pathlib import Path
 PROGRAM = Path(__file__).resolve().parents[2] / "target/release/trumanfs"
 
 
+TOOLS = (
+    "bash,write_file,read_text_file,edit_file,list_directory,grep,search_files,copy_file,move_file,remove,history,undo"
+)
+
+
 class Server:
     def __init__(self, program, root):
-        words = [str(program), "serve", "mcp", "--root", root]
+        words = [str(program), "serve", "mcp", "--root", root, "--shell", "bundled", "--tools", TOOLS]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.number = 0
         client = {"name": "bench", "version": "1"}

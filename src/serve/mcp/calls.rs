@@ -97,8 +97,8 @@ fn keep_background_output(answer: ToolAnswer, job: &Arc<ToolJob>, jobs: &ToolJob
     }
     job.news();
     let mut answer = answer.with("job", job.id.clone());
-    answer.text.push_str(&format!(
-        "[background processes go on: bash_output with job {} says what they write]\n",
+    answer.add_note(&format!(
+        "[background processes go on: bash_output with job {} says what they write]",
         job.id
     ));
     answer
