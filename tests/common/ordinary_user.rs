@@ -20,6 +20,7 @@ const LACKING: &[&str] = &[
     "mcp-clients",
     "package-tools",
     "pynacl",
+    "jsonschema",
     "stand-in",
     "root",
     "passthrough",

@@ -322,7 +322,10 @@ fn bundled_shell_runs_lines_where_no_sandbox_can_be_made() {
     let tools = tools["result"]["tools"].as_array().unwrap();
     let bash = tools.iter().find(|tool| tool["name"] == "bash").unwrap();
     assert!(
-        bash["description"].as_str().unwrap().contains("bundled"),
+        bash["description"]
+            .as_str()
+            .unwrap()
+            .contains("a small shell"),
         "{bash}"
     );
     assert_eq!(
