@@ -1,4 +1,6 @@
 #!/bin/bash
+# The Makefiles have expressions of make in single quotes.
+# shellcheck disable=SC2016
 # Makes a small deterministic project in the current (empty) directory.
 set -eu
 umask 022
