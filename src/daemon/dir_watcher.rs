@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::fuse::{CacheInvalidator, ROOT, SharedState, StoreWatcher};
 use crate::name::Name;
 use crate::sys::fanotify::{self, FsEvent, NodeHandle};
-use crate::world::{Dir, Meta};
+use crate::world::Dir;
 
 /// The time for which events are gathered before they are handled.
 const GATHER_TIME: Duration = Duration::from_millis(200);
@@ -201,16 +201,9 @@ fn pass_on(shared: &SharedState, kernel: &dyn CacheInvalidator, seen: &StoreChan
     false
 }
 
-/// Makes the kernel look a name up again, unless it leads to the directory that the kernel knows by it. The kernel unhashes
-/// what it drops, and for whoever works in such a directory getcwd(2) fails with `ENOENT` then, until somebody looks it up.
+/// Makes the kernel look a name up again. Where it leads to a directory, the kernel keeps the name until then: for whoever
+/// works in a directory without a name, getcwd(2) fails with `ENOENT`.
 fn invalidate_name(shared: &SharedState, kernel: &dyn CacheInvalidator, (dir, name): (u64, &[u8])) {
-    match is_known_directory(shared, (dir, name)) {
-        true => kernel.invalidate_inode(dir, true),
-        false => kernel.invalidate_entry(dir, name),
-    }
-}
-
-fn is_known_directory(shared: &SharedState, (dir, name): (u64, &[u8])) -> bool {
     let found = || {
         let place = shared.inodes.location(dir).ok()?;
         let found = shared
@@ -220,8 +213,10 @@ fn is_known_directory(shared: &SharedState, (dir, name): (u64, &[u8])) -> bool {
             .ok()?;
         found.stat(Name::new(name).ok()?).ok()
     };
-    let known = |meta: &Meta| shared.inodes.knows_at((dir, name), meta.id, meta.born);
-    found().is_some_and(|meta| meta.is_dir() && known(&meta))
+    match found().is_some_and(|meta| meta.is_dir()) {
+        true => kernel.expire_entry(dir, name),
+        false => kernel.invalidate_entry(dir, name),
+    }
 }
 
 impl StoreWatcher for DirWatcher {

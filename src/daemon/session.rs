@@ -232,15 +232,15 @@ fn serve(
     gather_behind(&shared);
 
     let session = start_fuse_session(&shared, device)?;
-    let kernel = session.notifier();
-    let _ = shared.kernel.set(Box::new(KernelNotifier(kernel.clone())));
+    let kernel = KernelNotifier::of(&session)?;
+    let _ = shared.kernel.set(Box::new(kernel.clone()));
 
     let requests = spawn_thread("requests", move || -> Result<()> {
         let ended = session.run();
         ended.map_err(|error| Error::refused(format!("requests ended: {error}"), ""))
     })?;
     if let Some(watcher) = watcher.clone() {
-        let (shared, kernel) = (shared.clone(), KernelNotifier(kernel.clone()));
+        let (shared, kernel) = (shared.clone(), kernel.clone());
         spawn_thread("watch", move || watcher.run(&shared, &kernel))?;
     }
     let status = status_of(checked, mount, &shared, watcher);
@@ -253,7 +253,7 @@ fn serve(
         control::serve(
             &listener,
             &for_control,
-            &KernelNotifier(kernel),
+            &kernel,
             &status,
             &of_control,
             &of_holders,
@@ -407,22 +407,73 @@ fn end_on_signals(
 }
 
 /// fuser's notifier, for the modules that do not see fuser.
-#[derive(Debug)]
-struct KernelNotifier(Notifier);
+#[derive(Debug, Clone)]
+struct KernelNotifier {
+    notifier: Notifier,
+    /// The device, for what fuser has no words for.
+    device: Arc<OwnedFd>,
+}
+
+/// The notification about an entry of a directory, `FUSE_NOTIFY_INVAL_ENTRY` of linux/fuse.h.
+const ENTRY_NOTIFICATION: i32 = 3;
+/// The flag of that notification by which the entry only expires, `FUSE_EXPIRE_ONLY`; padding before Linux 6.2.
+const EXPIRE_ONLY: u32 = 1;
+
+impl KernelNotifier {
+    /// Makes one for a session.
+    ///
+    /// # Errors
+    /// Errors of `fcntl(2)`.
+    fn of(session: &Session<FileSystem>) -> Result<KernelNotifier> {
+        let device = rustix::io::fcntl_dupfd_cloexec(session, 0).map_err(Error::os("fcntl"))?;
+        Ok(KernelNotifier {
+            notifier: session.notifier(),
+            device: Arc::new(device),
+        })
+    }
+}
+
+/// Writes the notification that an entry expires: `fuse_out_header`, `fuse_notify_inval_entry_out`, and the name.
+fn expiry(dir: u64, name: &[u8]) -> Vec<u8> {
+    const HEADERS: u32 = 16 + 16;
+    let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
+    let total = HEADERS.saturating_add(length).saturating_add(1);
+    let mut message = Vec::with_capacity(name.len() + 33);
+    message.extend(total.to_ne_bytes());
+    message.extend(ENTRY_NOTIFICATION.to_ne_bytes());
+    message.extend(0_u64.to_ne_bytes());
+    message.extend(dir.to_ne_bytes());
+    message.extend(length.to_ne_bytes());
+    message.extend(EXPIRE_ONLY.to_ne_bytes());
+    message.extend(name);
+    message.push(0);
+    message
+}
 
 impl CacheInvalidator for KernelNotifier {
     fn invalidate_entry(&self, dir: u64, name: &[u8]) {
-        let invalidated = self.0.inval_entry(INodeNo(dir), OsStr::from_bytes(name));
+        let invalidated = self
+            .notifier
+            .inval_entry(INodeNo(dir), OsStr::from_bytes(name));
         invalidated
-            .and_then(|()| self.0.inval_inode(INodeNo(dir), 0, 0))
+            .and_then(|()| self.notifier.inval_inode(INodeNo(dir), 0, 0))
             .unwrap_or_else(|error| {
                 log::debug!("the kernel could not be told of an entry: {error}")
             });
     }
 
+    fn expire_entry(&self, dir: u64, name: &[u8]) {
+        match rustix::io::write(&*self.device, &expiry(dir, name)) {
+            // What the kernel does not know need not expire.
+            Ok(_) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {}
+            Err(error) => log::debug!("the kernel could not be told of an entry: {error}"),
+        }
+        self.invalidate_inode(dir, true);
+    }
+
     fn invalidate_inode(&self, number: u64, content: bool) {
         let from = if content { 0 } else { -1 };
-        self.0
+        self.notifier
             .inval_inode(INodeNo(number), from, 0)
             .unwrap_or_else(|error| {
                 log::debug!("the kernel could not be told of a change: {error}")

@@ -138,20 +138,6 @@ impl InodeTable {
             .collect()
     }
 
-    /// Returns whether the kernel knows a directory by this name, and this is it (with its time of birth).
-    pub fn knows_at(&self, (parent, name): (u64, &[u8]), id: Id, born: u64) -> bool {
-        let table = self.table.lock();
-        let known = table
-            .number_of_id(id)
-            .and_then(|number| table.nodes.get(&number));
-        known.is_some_and(|inode| {
-            let is_there = table
-                .known_as(&inode.place)
-                .is_some_and(|(dir, known)| dir == parent && &*known == name);
-            is_there && inode.born == born && !inode.removed && !inode.retired
-        })
-    }
-
     /// Returns the parents and names by which the kernel may know a node.
     pub fn names_of(&self, number: u64) -> Vec<(u64, Box<[u8]>)> {
         let table = self.table.lock();

@@ -81,6 +81,9 @@ pub trait StoreWatcher: Send + Sync + std::fmt::Debug {
 pub trait CacheInvalidator: Send + Sync + std::fmt::Debug {
     /// Reports that an entry of a directory changed, and thereby the directory.
     fn invalidate_entry(&self, dir: u64, name: &[u8]);
+    /// Reports that an entry of a directory, which is a directory itself, may have changed: it is looked up anew by the next
+    /// who comes by it, and whoever works in it keeps it (`FUSE_EXPIRE_ONLY`; before Linux 6.2 as above).
+    fn expire_entry(&self, dir: u64, name: &[u8]);
     /// Reports that a node's attributes changed, and with `content` its content too.
     fn invalidate_inode(&self, number: u64, content: bool);
 }
