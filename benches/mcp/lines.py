@@ -43,7 +43,9 @@ class Server:
 
     def __init__(self, program, root, *more):
         words = [str(program), "serve", "mcp", "--root", root, "--shell", "bash", *more]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # Without the toolchains of whoever runs this: both find the same programs.
+        env = dict(os.environ, HOME="/nonexistent", PATH="/usr/local/bin:/usr/bin:/bin")
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
         self.lock = threading.Lock()
         self.number = 0
         self.waiting = {}
