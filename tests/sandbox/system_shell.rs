@@ -79,7 +79,7 @@ fn limits_and_signals_end_a_line() {
     let output = exec(
         store.path(),
         "echo a; sleep 1000; echo b",
-        &["--timeout", "0.5"],
+        &["--timeout", "3"],
     );
     assert_eq!(output.status.code(), Some(124), "{}", describe(&output));
     assert_eq!(output.stdout, b"a\n");
