@@ -143,12 +143,7 @@ fn issue(args: &LeaseIssueArgs) -> Result<ExitReason> {
         max_uses: args.max_uses.unwrap_or(1),
         quota: quota(&args.quota)?,
     };
-    let key = PrivateKey::load(&args.key)?;
-    let envelope = lease
-        .issue(&key)
-        .map_err(|why| as_usage("the lease", &why))?;
-    Printer::new().line(format_args!("{}", envelope.to_text()));
-    Ok(ExitReason::Ok)
+    print_signed(args, |key| lease.issue(key))
 }
 
 /// Signs one lease for several manifests.
@@ -193,10 +188,16 @@ fn issue_batch(args: &LeaseIssueArgs) -> Result<ExitReason> {
         exp: begin.saturating_add(args.ttl),
         quota: quota(&args.quota)?,
     };
-    let key = PrivateKey::load(&args.key)?;
-    let envelope = lease
-        .issue(&key)
-        .map_err(|why| as_usage("the lease", &why))?;
+    print_signed(args, |key| lease.issue(key))
+}
+
+/// Prints what a lease becomes that is signed with the key of the arguments.
+fn print_signed(
+    args: &LeaseIssueArgs,
+    issue: impl FnOnce(&PrivateKey) -> std::result::Result<Envelope, FormatError>,
+) -> Result<ExitReason> {
+    let envelope = issue(&PrivateKey::load(&args.key)?);
+    let envelope = envelope.map_err(|why| as_usage("the lease", &why))?;
     Printer::new().line(format_args!("{}", envelope.to_text()));
     Ok(ExitReason::Ok)
 }

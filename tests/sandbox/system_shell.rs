@@ -19,6 +19,22 @@ fn exec(store: &Path, line: &str, more: &[&str]) -> Output {
     run_limited(command, LIMIT)
 }
 
+/// Runs a session in a store whose lines come from standard input.
+fn session(store: &Path, more: &[&str], tmp: Option<&str>, lines: &str) -> Output {
+    let mut command = Command::new(binary());
+    command.args(["shell", "--shell", "bash"]).args(more);
+    command.arg("--root").arg(store);
+    command.envs(tmp.map(|tmp| ("TMPDIR", tmp)));
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // One that cannot begin has ended before this.
+    let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
 #[test]
 fn line_alone_is_bashs_own() {
     need_mount!();
@@ -144,24 +160,9 @@ fn what_is_outside_does_not_exist_for_a_line() {
 fn lines_on_standard_input_are_a_session_and_read_the_rest() {
     need_mount!();
     let store = tempfile::tempdir().unwrap();
-    let mut command = Command::new(binary());
-    command
-        .args(["shell", "--shell", "bash", "--root"])
-        .arg(store.path());
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
     let script = "x=1\nf() {\necho \"in f $x\"\n}\nf\nfor i in a b\ndo echo $i\ndone\nread -r y; echo \"got $y\"\nthis is read\n\
                   cat <<E\nhere $x\nE\nmkdir d; cd d\nbasename \"$PWD\"\ngrep -c '' <<< \"$x\"\nfalse\necho $?\nexit 7\necho not here\n";
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(script.as_bytes())
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = session(store.path(), &[], None, script);
     let out = String::from_utf8_lossy(&output.stdout);
     assert_eq!(
         out,
@@ -291,22 +292,8 @@ fn root_runs_lines_in_the_home_of_another_user() {
     for path in [store.path().to_owned(), store.path().join("sub")] {
         std::os::unix::fs::chown(path, Some(12345), Some(12345)).unwrap();
     }
-    let mut command = Command::new(binary());
-    command
-        .args(["shell", "--shell", "bash", "--cwd", "sub", "--root"])
-        .arg(store.path());
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"id -u; echo x > f\nbasename \"$PWD\"\n")
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
+    let lines = "id -u; echo x > f\nbasename \"$PWD\"\n";
+    let output = session(store.path(), &["--cwd", "sub"], None, lines);
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
         "12345\nsub\n",
@@ -322,19 +309,8 @@ fn root_runs_lines_in_the_home_of_another_user() {
 fn temporary_directory_without_room_is_named() {
     need_mount!();
     let store = tempfile::tempdir().unwrap();
-    let mut command = Command::new(binary());
-    command
-        .args(["shell", "--shell", "bash", "--root"])
-        .arg(store.path());
-    command
-        .env("TMPDIR", "/nonexistent")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    // Whoever needs the directory for the home itself has ended before this.
-    let _ = child.stdin.take().unwrap().write_all(b"touch f\n");
-    let output = child.wait_with_output().unwrap();
+    // Whoever needs the directory for the home itself is told so by the mount.
+    let output = session(store.path(), &[], Some("/nonexistent"), "touch f\n");
     assert!(!output.status.success(), "{}", describe(&output));
     assert!(
         String::from_utf8_lossy(&output.stderr).contains("/nonexistent"),

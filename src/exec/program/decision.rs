@@ -92,6 +92,14 @@ pub(super) fn in_words(refused: &CommandRefusal) -> Vec<u8> {
     format!("blocked by {}: {}", refused.rule, refused.reason).into_bytes()
 }
 
+/// Returns what a request ends with for which the home cannot be changed.
+pub(super) fn unavailable_refusal(error: &Error) -> Refusal {
+    Refusal {
+        message: format!("the home cannot be changed: {error}").into_bytes(),
+        return_code: BLOCKED,
+    }
+}
+
 /// Returns what a refused command ends with.
 pub(super) fn refusal(refused: &CommandRefusal) -> Refusal {
     Refusal {

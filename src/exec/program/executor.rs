@@ -17,7 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::agent_extras::AgentExtras;
 use super::background::in_words;
 use super::command::ProgramCommand;
-use super::decision::{BLOCKED, cwd_of, refusal, report_of};
+use super::decision::{BLOCKED, cwd_of, refusal, report_of, unavailable_refusal};
 use super::gateway::open_gateway;
 use super::network::{NetworkSettings, NetworkSetup};
 use super::output::EscapeStripper;
@@ -331,10 +331,7 @@ impl<'p> Executor for ProgramExecution<'p> {
     }
 
     fn unavailable(&self, error: &Error) -> Refusal {
-        Refusal {
-            message: format!("the home cannot be changed: {error}").into_bytes(),
-            return_code: BLOCKED,
-        }
+        unavailable_refusal(error)
     }
 
     fn interrupted(&self, cancel: &CancelToken) -> RequestEnd {

@@ -1,5 +1,6 @@
 //! [`ServedSandbox`]: a sandbox in which programs are started as they come, with what answers for its network.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -39,12 +40,8 @@ impl ServedSandbox {
         make_own_dir(programs)?;
         let opened = network.cloned().map(NetworkSettings::open).transpose();
         let opened = opened.map_err(|why| LaunchError::refused(Step::Network, why))?;
-        let nothing = || {
-            let flags = OFlags::RDWR | OFlags::CLOEXEC;
-            openat(CWD, "/dev/null", flags, Mode::empty())
-        };
         let captured = opened.as_ref().map(|opened| opened.captured());
-        let usual = programs.plan([nothing()?, nothing()?, nothing()?])?;
+        let usual = programs.plan([open_nothing()?, open_nothing()?, open_nothing()?])?;
         let plan = SandboxPlan {
             network: captured.map_or(NetworkAccess::None, NetworkAccess::Captured),
             ..plan(usual)
@@ -94,6 +91,15 @@ impl ServedSandbox {
             add_refusals(gateway, report);
         }
     }
+}
+
+/// Opens `/dev/null`, for a stream that is nobody's.
+///
+/// # Errors
+/// Errors of `open(2)`.
+pub(super) fn open_nothing() -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    openat(CWD, "/dev/null", flags, Mode::empty())
 }
 
 /// Ends what answers for a network, and adds to a report what it has refused.

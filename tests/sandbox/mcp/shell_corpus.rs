@@ -36,7 +36,7 @@ const LISTED: [(&str, &str); 4] = [
 
 /// What came of a record: standard output, errors, status, the directory, and what git says of it.
 #[derive(Debug, PartialEq, Eq)]
-struct Result {
+struct RecordOutcome {
     stdout: String,
     stderr: String,
     status: i64,
@@ -136,7 +136,7 @@ impl Corpus<'_> {
         assert!(run_limited(copy, LIMIT).status.success());
     }
 
-    fn result(&self, record: &str, dir: &Path, said: (String, String, i64)) -> Result {
+    fn result(&self, record: &str, dir: &Path, said: (String, String, i64)) -> RecordOutcome {
         let (stdout, stderr, status) = said;
         let own = dir.to_str().unwrap();
         let place = |text: String| text.replace(own, "DIR");
@@ -153,7 +153,7 @@ impl Corpus<'_> {
                 format!("bash: {}", &line[found.end()..])
             })
         });
-        Result {
+        RecordOutcome {
             stdout: place(stdout),
             stderr: lines.collect::<Vec<_>>().join("\n"),
             status,
@@ -166,7 +166,7 @@ impl Corpus<'_> {
         }
     }
 
-    fn plain(&self, number: usize, record: &str) -> Result {
+    fn plain(&self, number: usize, record: &str) -> RecordOutcome {
         let dir = self.plain.join(number.to_string());
         self.copy(&dir);
         let mut command = plain_bash(&dir);
@@ -181,7 +181,7 @@ impl Corpus<'_> {
         )
     }
 
-    fn alone(&self, number: usize, record: &str) -> Result {
+    fn alone(&self, number: usize, record: &str) -> RecordOutcome {
         let name = format!("e{number}");
         let dir = self.store.join(&name);
         self.copy(&dir);
@@ -221,7 +221,7 @@ impl Corpus<'_> {
         )
     }
 
-    fn in_session(&self, server: &mut Server, number: usize, record: &str) -> Result {
+    fn in_session(&self, server: &mut Server, number: usize, record: &str) -> RecordOutcome {
         let name = format!("s{number}");
         let dir = self.store.join(&name);
         self.copy(&dir);
@@ -242,7 +242,7 @@ impl Corpus<'_> {
         self.result(record, &dir, (said("stdout"), stderr.join("\n"), status))
     }
 
-    fn compare(&self, number: usize, way: &str, got: &Result, wanted: &Result) {
+    fn compare(&self, number: usize, way: &str, got: &RecordOutcome, wanted: &RecordOutcome) {
         if got == wanted {
             return;
         }

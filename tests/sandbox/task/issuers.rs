@@ -11,12 +11,12 @@ use crate::common::{COMMAND_LIMIT, describe, repository, run_limited};
 use crate::need::skip;
 
 /// A program that issues tasks, and its private key.
-struct Issuer {
+struct ExampleIssuer {
     program: Vec<PathBuf>,
     key: PathBuf,
 }
 
-impl Issuer {
+impl ExampleIssuer {
     fn ask(&self, words: &[&str]) -> Value {
         let mut command = Command::new(&self.program[0]);
         command
@@ -52,7 +52,7 @@ fn try_issuer(program: &[&Path]) {
     let host = Host::new();
     let (a, b, c) = (host.write("a", "x"), host.path("b"), host.path("c"));
     host.kernel.save(&host.dir.join("kernel.key")).unwrap();
-    let issuer = |key: &str| Issuer {
+    let issuer = |key: &str| ExampleIssuer {
         program: program.iter().map(|part| part.to_path_buf()).collect(),
         key: host.dir.join(key),
     };

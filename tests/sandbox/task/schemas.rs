@@ -220,7 +220,7 @@ fn payload(envelope: &str) -> Value {
 }
 
 /// The documents of real tasks, each with the schema that it belongs to.
-struct Documents {
+struct RealDocuments {
     manifests: Vec<Value>,
     leases: Vec<Value>,
     results: Vec<Value>,
@@ -228,10 +228,10 @@ struct Documents {
     answers: Vec<Value>,
 }
 
-impl Documents {
-    fn make(host: &Host) -> Documents {
+impl RealDocuments {
+    fn make(host: &Host) -> RealDocuments {
         let (a, b, c) = (host.write("a", "x"), host.path("b"), host.path("c"));
-        let mut documents = Documents {
+        let mut documents = RealDocuments {
             manifests: Vec::new(),
             leases: Vec::new(),
             results: Vec::new(),
@@ -281,7 +281,7 @@ impl Documents {
 #[test]
 fn schemas_agree_with_the_readers() {
     let host = Host::new();
-    let documents = Documents::make(&host);
+    let documents = RealDocuments::make(&host);
     agree("manifest.json", &documents.manifests, |text| {
         let Ok(manifest) = Manifest::parse(text) else {
             return false;
@@ -373,7 +373,7 @@ fn jsonschema_finds_real_documents_valid() {
         skip!("jsonschema", "python3 has no jsonschema");
     }
     let host = Host::new();
-    let documents = Documents::make(&host);
+    let documents = RealDocuments::make(&host);
     let all = json!({
         "manifest.json": documents.manifests, "lease.json": documents.leases, "result.json": documents.results,
         "stream-request.json": documents.requests, "stream-answer.json": documents.answers,

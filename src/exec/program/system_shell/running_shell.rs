@@ -16,7 +16,7 @@ use crate::exec::CancelToken;
 use crate::exec::home::Home;
 use crate::exec::program::program_home::ProgramHome;
 use crate::exec::program::sandbox::{LaunchError, ProgramEnd, Step};
-use crate::exec::program::served_sandbox::ServedSandbox;
+use crate::exec::program::served_sandbox::{ServedSandbox, open_nothing};
 use crate::exec::request::ProgramReport;
 use crate::world::RunId;
 
@@ -65,7 +65,7 @@ impl RunningShell {
         let sandbox = start.make_sandbox(programs, &**home, placed, move || *current.lock())?;
         let (read, script) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&script, true)?;
-        let nothing = ShellStart::open_nothing()?;
+        let nothing = open_nothing()?;
         let second = match input {
             Some(input) => rustix::io::fcntl_dupfd_cloexec(input, 0)?,
             None => rustix::io::fcntl_dupfd_cloexec(&nothing, 0)?,

@@ -14,7 +14,7 @@ use crate::exec::cancel::{CancelReason, CancelToken};
 use crate::exec::home::Home;
 use crate::exec::home_context::HomeContext;
 use crate::exec::pipeline::{AdmittedRequest, Executor, RequestEnd, RequestStreams};
-use crate::exec::program::decision::{BLOCKED, cwd_of};
+use crate::exec::program::decision::{BLOCKED, cwd_of, unavailable_refusal};
 use crate::exec::program::program_home::ProgramHome;
 use crate::exec::program::sandbox::{LaunchError, ProgramEnd, Step};
 use crate::exec::request::{Limits, ProgramReport, Refusal, Request, Status};
@@ -110,7 +110,7 @@ impl SystemShell {
         let refused = |error: LaunchError| {
             Error::refused(
                 error.to_string(),
-                "Or have lines run in the bundled shell: --shell bundled.",
+                "Have lines run in the bundled shell: --shell bundled.",
             )
         };
         tried.map(drop).map_err(refused)
@@ -477,10 +477,7 @@ impl Executor for SystemShell {
     }
 
     fn unavailable(&self, error: &Error) -> Refusal {
-        Refusal {
-            message: format!("the home cannot be changed: {error}").into_bytes(),
-            return_code: BLOCKED,
-        }
+        unavailable_refusal(error)
     }
 
     fn interrupted(&self, cancel: &CancelToken) -> RequestEnd {

@@ -6,8 +6,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, Mode, OFlags};
-
 use super::settings::SystemShellSettings;
 use crate::exec::home::Home;
 use crate::exec::program::agent::{PATH, SANDBOX_VARIABLES};
@@ -90,7 +88,7 @@ impl ShellStart {
         words
     }
 
-    /// Files of the home decide nothing about how a shell begins.
+    /// Returns the words with these at the end. No file of the home decides how bash begins.
     fn words(&self, more: &[&str]) -> Vec<OsString> {
         let shell = &self.settings.shell;
         let is_bash = shell.file_name().is_some_and(|name| name == "bash");
@@ -140,15 +138,6 @@ impl ShellStart {
         let installed = self.installed.as_deref();
         let service = sandbox.service();
         service.start(words, &self.path, &self.env, &cwd, installed, streams)
-    }
-
-    /// Opens `/dev/null`.
-    ///
-    /// # Errors
-    /// Errors of `open(2)`.
-    pub(super) fn open_nothing() -> rustix::io::Result<OwnedFd> {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        rustix::fs::openat(CWD, "/dev/null", flags, Mode::empty())
     }
 }
 

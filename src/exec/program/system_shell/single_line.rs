@@ -13,6 +13,7 @@ use crate::exec::home::Home;
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::program_home::ProgramHome;
 use crate::exec::program::sandbox::{LaunchError, ProgramEnd};
+use crate::exec::program::served_sandbox::open_nothing;
 use crate::exec::request::ProgramReport;
 use crate::world::RunId;
 
@@ -35,7 +36,7 @@ pub(super) fn run_single_line(
     let ((out, of_out), (err, of_err)) = (pipe()?, pipe()?);
     let stdin = match streams.stdin {
         Some(stdin) => stdin,
-        None => ShellStart::open_nothing()?,
+        None => open_nothing()?,
     };
     let words = start.line_words(line);
     let number = start.start_in(&sandbox, &words, cwd, [stdin, of_out, of_err])?;
