@@ -191,6 +191,7 @@ fn answer_lines(tasks: &mut TaskExecutor) -> Result<ExitCode> {
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     loop {
+        tasks.prepare();
         line.clear();
         let most = MAX_REQUEST_BYTES as u64 + 2;
         let read = (&mut input).take(most).read_until(b'\n', &mut line);

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::absolute_path::AbsolutePath;
 use super::host_files;
 use super::worker::worker_order::{PlaceKind, PlacePath};
+use super::worker_process::ReadyWorker;
 use crate::client::{Client, DirectorySite, HomeDescriptors, site};
 use crate::error::{Error, Result};
 use crate::exec::StoreAccess;
@@ -56,6 +57,8 @@ pub(super) struct BaseDirectories {
     all: Vec<BaseDirectory>,
     /// The ledger's lock, which workers hold.
     lock: OwnedFd,
+    /// The worker that is to have them next.
+    ready: ReadyWorker,
 }
 
 impl BaseDirectories {
@@ -66,7 +69,13 @@ impl BaseDirectories {
     pub(super) fn open(paths: &[PathBuf], vault: &Path, lock: OwnedFd) -> Result<BaseDirectories> {
         let open = |path: &PathBuf| BaseDirectory::open(path, vault);
         let all = paths.iter().map(open).collect::<Result<_>>()?;
-        Ok(BaseDirectories { all, lock })
+        let ready = ReadyWorker::default();
+        Ok(BaseDirectories { all, lock, ready })
+    }
+
+    /// Returns the worker that is ready, if one is.
+    pub(super) fn ready_worker(&self) -> &ReadyWorker {
+        &self.ready
     }
 
     /// Compares the bases with what they were, and remembers them. A base that was a home and is none now is not mounted: what

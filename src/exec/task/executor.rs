@@ -96,6 +96,11 @@ impl TaskExecutor {
         Ok(tasks)
     }
 
+    /// Starts the worker of the next task, for a caller that waits for one.
+    pub fn prepare(&self) {
+        self.desk.bases.ready_worker().prepare();
+    }
+
     /// Does what a manifest says, or refuses.
     ///
     /// # Errors

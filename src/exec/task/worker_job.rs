@@ -12,7 +12,6 @@ use super::worker::worker_order::{
     ExpectedFile, FoundFile, PlacePath, WorkerAction, WorkerFailure, WorkerOrder, WorkerOutput,
     WorkerReport,
 };
-use super::worker_process::WorkerProcess;
 use crate::error::Error;
 use crate::exec::cancel::CancelToken;
 use crate::name::EscapedBytes;
@@ -233,10 +232,9 @@ impl<'e> WorkerJob<'e> {
         };
         let descriptors = bases.iter().flat_map(|base| base.descriptors());
         let descriptors: Vec<BorrowedFd<'_>> = descriptors.chain([self.bases.lock()]).collect();
-        let mut worker = WorkerProcess::start().map_err(|error| of(&error))?;
-        worker
-            .order(&order, &descriptors)
-            .map_err(|error| of(&error))?;
+        let ready = self.bases.ready_worker();
+        let ordered = ready.order(&order, &descriptors);
+        let mut worker = ordered.map_err(|error| of(&error))?;
         loop {
             match worker.next(cancel)? {
                 WorkerReport::Done(made) => return Ok(WorkerReply::Done(made)),

@@ -8,6 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
@@ -37,12 +38,50 @@ pub(super) struct WorkerProcess {
     quota: Option<TaskQuota>,
 }
 
+/// A worker that is started before there is anything to do for it.
+#[derive(Debug, Default)]
+pub(super) struct ReadyWorker(Mutex<Option<WorkerProcess>>);
+
+impl ReadyWorker {
+    /// Starts one, unless there is one. Where that fails, the next task says so.
+    pub(super) fn prepare(&self) {
+        let mut ready = self.0.lock();
+        if ready.is_none() {
+            *ready = WorkerProcess::start().ok();
+        }
+    }
+
+    /// Gives an order to the one that is there, or to a new one.
+    ///
+    /// # Errors
+    /// As [`WorkerProcess::start`] and [`WorkerProcess::order`].
+    pub(super) fn order(
+        &self,
+        order: &WorkerOrder,
+        places: &[BorrowedFd<'_>],
+    ) -> Result<WorkerProcess> {
+        let ready = self.0.lock().take();
+        // One that was killed meanwhile has heard nothing.
+        if let Some(mut ready) = ready
+            && ready.child.try_wait().is_ok_and(|ended| ended.is_none())
+            && ready.order(order, places).is_ok()
+        {
+            // The next one starts while this one works.
+            self.prepare();
+            return Ok(ready);
+        }
+        let mut worker = WorkerProcess::start()?;
+        worker.order(order, places)?;
+        Ok(worker)
+    }
+}
+
 impl WorkerProcess {
     /// Starts one; it waits for its order.
     ///
     /// # Errors
     /// What `socketpair(2)` and starting a program say.
-    pub(super) fn start() -> Result<WorkerProcess> {
+    fn start() -> Result<WorkerProcess> {
         let (ours, theirs) = pair().map_err(Error::os("socketpair"))?;
         let mut command = Command::new("/proc/self/exe");
         command
@@ -70,7 +109,7 @@ impl WorkerProcess {
     ///
     /// # Errors
     /// Errors of `sendmsg(2)`.
-    pub(super) fn order(&mut self, order: &WorkerOrder, places: &[BorrowedFd<'_>]) -> Result<()> {
+    fn order(&mut self, order: &WorkerOrder, places: &[BorrowedFd<'_>]) -> Result<()> {
         self.quota = order.quota;
         send(&self.socket, order, places).map_err(Error::os("sendmsg"))
     }

@@ -325,6 +325,21 @@ impl Stream {
         answer
     }
 
+    /// Returns the worker that waits for the next task.
+    pub(super) fn worker(&self) -> rustix::process::Pid {
+        let executor = self.child.id();
+        let children = format!("/proc/{executor}/task/{executor}/children");
+        // One that has done its task may still be there.
+        loop {
+            let children = std::fs::read_to_string(&children).unwrap();
+            let mut numbers = children.split_whitespace().map(|pid| pid.parse().unwrap());
+            if let (Some(pid), None) = (numbers.next(), numbers.next()) {
+                return rustix::process::Pid::from_raw(pid).unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
     pub(super) fn end(mut self) {
         drop(self.input.take());
         assert!(self.child.wait().unwrap().success());

@@ -1,11 +1,14 @@
 //! What a stream does besides carrying out manifests: it takes tasks back.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::host::{Host, Stream};
 use super::schemas::Schema;
+
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// Asks for a result and returns its payload.
 fn ask(host: &Host, stream: &mut Stream, line: &str) -> Value {
@@ -49,6 +52,25 @@ fn a_stream_takes_back_what_it_has_done() {
         (&log["problems"], &log["successes"]),
         (&json!([]), &json!(6))
     );
+}
+
+#[test]
+fn worker_that_is_killed_before_its_task_is_replaced() {
+    let host = Host::new();
+    let (a, b, c) = (host.write("a", "x"), host.path("b"), host.path("c"));
+    let mut stream = host.stream();
+    done(&host, &mut stream, "t1", "FILE_MOVE", &[&a, &b]);
+    let ready = stream.worker();
+    rustix::process::kill_process(ready, rustix::process::Signal::KILL).unwrap();
+    done(&host, &mut stream, "t2", "FILE_MOVE", &[&b, &c]);
+    // It ends with its executor.
+    let ready = stream.worker();
+    drop(stream);
+    let end = Instant::now() + LIMIT;
+    while rustix::process::test_kill_process(ready).is_ok() {
+        assert!(Instant::now() < end, "the worker goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
