@@ -6,15 +6,16 @@
 //! nothing is mounted there is nothing to register: the callers of the world have the run
 //! ([`Caller::for_run`]).
 //!
-//! Locks: one mutex over the connection, held for a request and its answer; one over the list of further registries.
+//! Locks: one mutex over the connection, held for a request and its answer; one over the list of further registries, one
+//! over that of runs under way.
 //!
 //! [`Caller::for_run`]: crate::world::Caller::for_run
 
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -37,6 +38,8 @@ pub struct RunRegistry {
     /// The store's path, as records of other stores name it.
     path: PathBuf,
     connection: Mutex<Option<DaemonConnection>>,
+    /// The runs that the daemon has not been told the end of.
+    under_way: Mutex<HashSet<RunId>>,
     /// The registries of the further stores that runs work in.
     further: Mutex<Vec<Arc<RunRegistry>>>,
 }
@@ -64,6 +67,7 @@ impl RunRegistry {
             state,
             path: PathBuf::new(),
             connection: Mutex::new(None),
+            under_way: Mutex::default(),
             further: Mutex::default(),
         }
     }
@@ -126,12 +130,38 @@ impl RunRegistry {
             threads: threads.to_vec(),
         };
         self.ask(begin, true)?;
-        Ok(LiveRun {
+        Ok(self.note_begin(run.id))
+    }
+
+    /// Begins a run where another one ends, whose programs work for it from now on. Returns whether that one has recorded
+    /// anything, too. Nothing is begun where the run works in several stores.
+    ///
+    /// # Errors
+    /// As [`RunRegistry::begin`]; [`Error::Refused`] where the other one is not under way. It is as it was then.
+    pub fn follow(
+        self: &Arc<RunRegistry>,
+        run: &Run,
+        after: RunId,
+    ) -> Result<Option<(LiveRun, bool)>> {
+        if !self.further.lock().is_empty() {
+            return Ok(None);
+        }
+        let follow = RunRequest::Follow {
+            run: run.clone(),
+            after,
+        };
+        let recorded = self.ask(follow, false)?;
+        self.under_way.lock().remove(&after);
+        Ok(Some((self.note_begin(run.id), recorded)))
+    }
+
+    fn note_begin(self: &Arc<RunRegistry>, id: RunId) -> LiveRun {
+        self.under_way.lock().insert(id);
+        LiveRun {
             runs: self.clone(),
-            id: run.id,
-            has_ended: AtomicBool::new(false),
+            id,
             further: Vec::new(),
-        })
+        }
     }
 
     /// Asks the daemon. Returns whether a run that ends with it, or is looked at, has recorded anything. A run that begins may need a new
@@ -170,7 +200,6 @@ impl RunRegistry {
 pub struct LiveRun {
     runs: Arc<RunRegistry>,
     id: RunId,
-    has_ended: AtomicBool,
     /// The same run in further stores.
     further: Vec<LiveRun>,
 }
@@ -250,7 +279,7 @@ impl LiveRun {
     /// # Errors
     /// [`Error::Refused`] where the daemon is gone, and the run with it.
     pub fn end(&self) -> Result<bool> {
-        self.has_ended.store(true, Ordering::Relaxed);
+        self.runs.under_way.lock().remove(&self.id);
         let end = RunRequest::End { id: self.id };
         let recorded = self.runs.ask(end, false);
         let further: Vec<Result<bool>> = self.further.iter().map(LiveRun::end).collect();
@@ -265,7 +294,7 @@ impl LiveRun {
 impl Drop for LiveRun {
     fn drop(&mut self) {
         // Where the daemon is gone, so is the run.
-        if !self.has_ended.load(Ordering::Relaxed) {
+        if self.runs.under_way.lock().contains(&self.id) {
             let _ = self.end();
         }
     }

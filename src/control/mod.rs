@@ -94,6 +94,15 @@ pub enum RunRequest {
         #[serde(default)]
         threads: Vec<u32>,
     },
+    /// A run begins where another one ends: the programs of that one work for it from now on. The answer says whether the
+    /// one that ends has recorded anything.
+    Follow {
+        /// The run.
+        #[serde(flatten)]
+        run: Run,
+        /// The run that ends.
+        after: RunId,
+    },
     /// More threads work for it.
     Join {
         /// The run.

@@ -44,6 +44,16 @@ impl<'s> ConnectionRuns<'s> {
                     recorded: self.end(id),
                 });
             }
+            RunRequest::Follow { run, after } => {
+                let before = self.origin(after)?;
+                let origin = run.origin();
+                self.begin(run, &[])?;
+                self.shared.runs.pass_on(after, origin);
+                self.under_way.remove(&(after, before.kind));
+                return Ok(ControlAnswer::RunEnded {
+                    recorded: self.end(after),
+                });
+            }
             RunRequest::Look { id } => {
                 self.origin(id)?;
                 return Ok(ControlAnswer::RunGoesOn {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::home::{DirEntry, Home, HomeUnavailable, RequestStart, WriteMode};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::world::{Meta, SetAttrs};
+use crate::world::{Meta, RunId, SetAttrs};
 
 /// A home and its scratch directory.
 pub(super) struct HomeWithScratch {
@@ -45,6 +45,10 @@ impl Home for HomeWithScratch {
 
     fn run_part(&self, part: &mut dyn FnMut()) {
         self.home.run_part(part);
+    }
+
+    fn take_programs(&self, of: RunId) -> Option<bool> {
+        self.home.take_programs(of)
     }
 
     fn add_program(&self, process: u32) {

@@ -51,6 +51,14 @@ impl LineShell {
         }
     }
 
+    /// Returns, once, the run that ended when the last line began, where it had changed something.
+    pub fn take_ended_run(&mut self) -> Option<RunId> {
+        match self {
+            LineShell::Bundled(_) => None,
+            LineShell::System(shell) => shell.take_ended_run(),
+        }
+    }
+
     /// Prepares the next line, while the caller waits for it; returns at once.
     pub fn prepare(&self) {
         match self {

@@ -20,7 +20,7 @@ use crate::client::{LiveRun, RunRegistry};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::root::open_beneath;
-use crate::world::{Dir, Meta, Node, Root, Run, SetAttrs, SetTime};
+use crate::world::{Dir, Meta, Node, Root, Run, RunId, SetAttrs, SetTime};
 
 /// A home by its mountpoint's descriptor. Each request has one, which belongs to it alone.
 #[derive(Debug)]
@@ -250,6 +250,13 @@ impl Home for MountedHome {
         if let Some(live) = registered.live.get_or_init(begin) {
             registered.note(live.add_program(process));
         }
+    }
+
+    fn take_programs(&self, of: RunId) -> Option<bool> {
+        let (runs, registered) = (self.runs.as_ref()?, self.run.as_ref()?);
+        let (live, recorded) = runs.follow(&registered.run, of).ok()??;
+        registered.live.set(Some(live)).ok()?;
+        Some(recorded)
     }
 
     fn add_everybody(&self) -> Result<()> {

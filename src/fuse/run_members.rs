@@ -209,6 +209,18 @@ impl RunMembers {
         Ok(())
     }
 
+    /// Makes all that belong to a run members of another one, at once.
+    pub fn pass_on(&self, from: RunId, to: Origin) {
+        let mut table = self.table.write();
+        let table = &mut *table;
+        let threads = table.threads.values_mut().map(|(_, of)| of);
+        let namespaces = table.namespaces.values_mut().map(|(_, of)| of);
+        let members = threads.chain(namespaces).chain(&mut table.everybody);
+        for of in members.filter(|of| of.run == Some(from)) {
+            *of = to;
+        }
+    }
+
     /// Ends the membership of all that belong to a run.
     pub fn end(&self, run: RunId) {
         let mut table = self.table.write();

@@ -15,7 +15,7 @@ use trumanfs_types::attrs::SetAttrs;
 use trumanfs_types::error::{Error, Result};
 use trumanfs_types::meta::Meta;
 use trumanfs_types::name::WorldPath;
-use trumanfs_types::origin::Run;
+use trumanfs_types::origin::{Run, RunId};
 
 /// The number of lookups of a file that others create and remove, before it counts as absent.
 pub const MAX_LOOKUPS: usize = 32;
@@ -125,6 +125,13 @@ pub trait Home: Send + Sync {
     /// program does anything.
     fn add_program(&self, process: u32) {
         let _ = process;
+    }
+
+    /// Begins the run of this request where another one ends, whose programs work for this one from now on. Returns whether
+    /// that run has changed something; nothing where this cannot be done.
+    fn take_programs(&self, of: RunId) -> Option<bool> {
+        let _ = of;
+        None
     }
 
     /// Registers whoever works in the home, but for members of other runs: for a program of this request that shares its PID

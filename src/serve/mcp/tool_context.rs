@@ -115,9 +115,6 @@ impl ToolContext {
                 None => {}
             }
         };
-        if let Some(run) = shell.changed_run() {
-            self.session.add(run);
-        }
         let mut outcome = self.line(&mut shell, line, time);
         self.session.set_cwd(outcome.cwd.clone());
         let forgotten = shell.forget_large_variables(VARIABLES);
@@ -154,6 +151,10 @@ impl ToolContext {
             run: None,
         };
         let outcome = shell.run(&request, self.streams(None));
+        // What the line before had left running may have changed something after that line's end.
+        if let Some(run) = shell.take_ended_run() {
+            self.session.add(run);
+        }
         self.note(&outcome);
         self.with_output(outcome)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::server::{Era, LIMIT, Mounted, Server};
-use crate::common::{need_mount, need_root};
+use crate::common::{need_mount, need_root, trumanfs};
 
 /// A store, and a server whose lines run in bash.
 pub(super) struct ShellBench {
@@ -256,6 +256,33 @@ fn background_processes_go_on_and_belong_to_the_line_that_runs_then() {
     let warning = bench.in_new_shell("kill -0 $(cat pid) 2>/dev/null || echo gone", "gone\n");
     assert!(warning.contains("background processes"), "{warning}");
     bench.server.finish();
+}
+
+/// A run ends where the next one begins, with no moment in between: what works in the background always works for one.
+#[test]
+fn change_between_two_lines_belongs_to_a_run() {
+    need_mount!();
+    let mut bench = ShellBench::new();
+    bench.out("(i=0; until [ -e stop ]; do : > f$i; i=$((i + 1)); done; echo $i > made) >/dev/null 2>&1 &");
+    for _ in 0..100 {
+        bench.out("true");
+    }
+    bench.out("touch stop; until [ -s made ]; do sleep 0.02; done");
+    let made: usize = bench.read("made").trim().parse().unwrap();
+    bench.server.finish();
+    let log = trumanfs(&[
+        "log".as_ref(),
+        "--json".as_ref(),
+        bench.store.path().as_os_str(),
+    ]);
+    let log = String::from_utf8(log.stdout).unwrap();
+    let created = log
+        .lines()
+        .filter(|line| line.contains("\"op\":\"create\""));
+    let (in_runs, outside): (Vec<&str>, Vec<&str>) =
+        created.partition(|line| line.contains("\"run\":"));
+    assert!(in_runs.len() >= made, "{made}: {}", in_runs.len());
+    assert_eq!(outside, Vec::<&str>::new(), "of {made}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The pipes of lines: FIFOs in a directory that a sandbox shows read-only, new ones for each line, so that what a line
-//! has left running in the background writes to the pipes of that line and of no later one.
+//! The pipes of lines: FIFOs in a directory that a sandbox shows read-only. Those of the output are new for each line, so
+//! that what a line has left running in the background writes to the pipes of that line and of no later one.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, Uid};
 
-use super::script::PIPES;
+use super::script::{PIPES, REPORT};
 use crate::exec::program::sandbox::{PlacedKind, PlacedMount};
 use crate::world::RunId;
 
@@ -36,8 +36,6 @@ pub(super) struct LinePipes {
     pub(super) name: String,
     /// Its output and its errors.
     pub(super) streams: [LinePipe; 2],
-    /// The report of its end.
-    pub(super) report: LinePipe,
 }
 
 /// A pipe by which something comes from a shell.
@@ -97,6 +95,14 @@ impl PipeDirectory {
         })
     }
 
+    /// Makes the pipe by which the shell reports the ends of its lines.
+    ///
+    /// # Errors
+    /// Errors of `mknod(2)`, `chown(2)` and `open(2)`.
+    pub(super) fn make_report(&self) -> rustix::io::Result<LinePipe> {
+        self.make_pipe(REPORT)
+    }
+
     /// Makes the pipes of the next line.
     ///
     /// # Errors
@@ -108,7 +114,6 @@ impl PipeDirectory {
         let pipes = (|| {
             Ok(LinePipes {
                 streams: [pipe("out")?, pipe("err")?],
-                report: pipe("end")?,
                 name: name.clone(),
             })
         })();
@@ -133,7 +138,7 @@ impl PipeDirectory {
 
     /// Removes the names of a line's pipes: who has them open keeps them, and nobody else can open them.
     pub(super) fn remove_names(&self, name: &str) {
-        for end in ["out", "err", "end"] {
+        for end in ["out", "err"] {
             let file = format!("{name}.{end}");
             let _ = rustix::fs::unlinkat(self.dir.as_fd(), file, AtFlags::empty());
         }

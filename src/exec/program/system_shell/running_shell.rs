@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::line_exchange::{LineEnd, LineExchange};
-use super::line_output::{LineOutput, OutputEnd, OutputWriter};
-use super::line_pipes::PipeDirectory;
+use super::line_output::{OutputEnd, OutputThreads, OutputWriter};
+use super::line_pipes::{LinePipe, PipeDirectory};
 use super::script::{LineReport, ShellDialect, first_text, text_of};
 use super::shell_start::ShellStart;
 use crate::exec::CancelToken;
@@ -31,6 +31,9 @@ pub(super) struct RunningShell {
     /// Where it reads what it is to do.
     script: OwnedFd,
     pipes: PipeDirectory,
+    /// Where it reports the ends of its lines.
+    report: LinePipe,
+    output: OutputThreads,
     dialect: ShellDialect,
     has_input: bool,
     /// The last that it told.
@@ -83,7 +86,9 @@ impl RunningShell {
             sandbox,
             number,
             script,
+            report: pipes.make_report()?,
             pipes,
+            output: OutputThreads::default(),
             dialect: ShellDialect::of(&start.settings().shell),
             has_input: input.is_some(),
             last: LineReport::of_start(cwd),
@@ -104,13 +109,17 @@ impl RunningShell {
         home.has_changed().then(|| *self.run.lock())
     }
 
-    /// Notes that what it does belongs to another request from now on.
-    pub(super) fn work_for(&mut self, home: &Arc<dyn Home>, run: RunId) {
-        // A namespace belongs to one request at a time.
-        self.home = None;
-        *self.run.lock() = run;
-        home.add_program(self.sandbox.service().pid().unsigned_abs());
-        self.home = Some(home.clone());
+    /// Notes that what it does belongs to another request from now on. Returns the run of the line before, where that has
+    /// changed something.
+    pub(super) fn work_for(&mut self, home: &Arc<dyn Home>, run: RunId) -> Option<RunId> {
+        let before = std::mem::replace(&mut *self.run.lock(), run);
+        let ended = self.home.replace(home.clone());
+        let has_changed = home.take_programs(before).unwrap_or_else(|| {
+            let has_changed = has_changed_at_end(ended.as_deref());
+            home.add_program(self.sandbox.service().pid().unsigned_abs());
+            has_changed
+        });
+        has_changed.then_some(before)
     }
 
     /// Runs a line, whose output goes to these writers. Returns its end, and that of its output.
@@ -128,28 +137,25 @@ impl RunningShell {
         let nonce = RunId::random().to_string();
         let before = (&self.last, self.has_input);
         let text = text_of(line, self.dialect, before, (&pipes.name, &nonce));
-        let (mut read, mut held) = (Vec::new(), Vec::new());
-        for (pipe, to) in pipes.streams.into_iter().zip(to) {
-            read.push((pipe.read, to));
-            held.push(pipe.held);
-        }
-        let output = LineOutput::start(read)?;
+        let ([out, err], [to_out, to_err]) = (pipes.streams, to);
+        let streams = [(out.read, to_out), (err.read, to_err)];
+        let output = self.output.start(streams)?;
         let exchange = LineExchange {
             sandbox: self.sandbox.service(),
             shell: self.number,
             script: &self.script,
-            report: &pipes.report.read,
+            report: &self.report.read,
             nonce: &nonce,
         };
         let end = exchange.run(&text, cancel, is_lost);
         self.pipes.remove_names(&pipes.name);
-        drop(held);
+        drop([out.held, err.held]);
         if let LineEnd::Reported(report) = &end {
             self.last = report.clone();
         } else {
             self.sandbox.service().kill();
         }
-        Ok((end, output.finish(REST_LIMIT)))
+        Ok((end, self.output.finish(output, REST_LIMIT)))
     }
 
     /// Adds to a report what there is to know of its sandbox.
@@ -157,12 +163,21 @@ impl RunningShell {
         self.sandbox.describe(report);
     }
 
-    /// Ends it and everything that it has started, and adds to a report what came of its network.
-    pub(super) fn end(self, report: &mut ProgramReport) {
-        let RunningShell { sandbox, home, .. } = self;
+    /// Ends it and everything that it has started, and adds to a report what came of its network. Returns the run of its last
+    /// line, where that has changed something.
+    pub(super) fn end(self, report: &mut ProgramReport) -> Option<RunId> {
+        let RunningShell {
+            sandbox, home, run, ..
+        } = self;
         sandbox.end(report);
-        if let Some(home) = home {
-            home.programs_have_ended();
-        }
+        has_changed_at_end(home.as_deref()).then(|| *run.lock())
     }
+}
+
+/// Notes that the programs of a request have ended. Returns whether it has changed something.
+fn has_changed_at_end(home: Option<&dyn Home>) -> bool {
+    home.is_some_and(|home| {
+        home.programs_have_ended();
+        home.has_changed()
+    })
 }

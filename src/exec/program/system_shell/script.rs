@@ -12,6 +12,9 @@ use crate::exec::quote;
 /// Where a shell sees the pipes of its lines.
 pub(super) const PIPES: &str = "/run/trumanfs/shell";
 
+/// The name of the pipe among them by which the shell reports the ends of all lines.
+pub(super) const REPORT: &str = "end";
+
 /// The descriptor at which a shell has what its lines read.
 pub(super) const INPUT: u8 = 9;
 
@@ -106,7 +109,7 @@ pub(super) fn text_of(
         &quote::line(&[line.to_vec()]),
         format!(" {input} >|{pipes}.out 2>|{pipes}.err\n").as_bytes(),
         format!("{own} printf '%s %d %s %s\\0' {nonce} \"$?\" \"$-\" \"${{PWD-}}\"").as_bytes(),
-        format!(" >|{pipes}.end\n").as_bytes(),
+        format!(" >|{PIPES}/{REPORT}\n").as_bytes(),
     ]
     .concat()
 }

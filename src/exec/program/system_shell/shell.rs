@@ -70,6 +70,8 @@ pub struct SystemShell {
     /// Why the shell before is not there any more, where no line has said so.
     lost: Option<String>,
     has_exited: bool,
+    /// The run of a line before, where that had changed something when it ended.
+    ended_run: Option<RunId>,
     cwd: Vec<u8>,
     directory: WorldPath,
     report: Option<Box<ProgramReport>>,
@@ -93,6 +95,7 @@ impl SystemShell {
             running: None,
             lost: None,
             has_exited: false,
+            ended_run: None,
             directory: WorldPath::root(),
             report: None,
         }
@@ -191,13 +194,19 @@ impl SystemShell {
     /// Returns the run of the last line of a session, where that or what it has left running has changed something by now.
     #[must_use]
     pub fn changed_run(&self) -> Option<RunId> {
-        self.running.as_ref()?.changed_run()
+        let running = self.running.as_ref();
+        running.map_or(self.ended_run, RunningShell::changed_run)
+    }
+
+    /// Returns, once, the run that ended when the last line began or the shell ended, where it had changed something.
+    pub fn take_ended_run(&mut self) -> Option<RunId> {
+        self.ended_run.take()
     }
 
     /// Ends the shell of a session, with everything that it has started. The next line says so, with this reason.
     pub fn end_shell(&mut self, why: &str) {
         if let Some(running) = self.running.take() {
-            running.end(&mut ProgramReport::default());
+            self.ended_run = running.end(&mut ProgramReport::default());
             self.lost = Some(why.to_owned());
         }
     }
@@ -305,12 +314,12 @@ impl SystemShell {
         if let Some(mut running) = self.running.take() {
             match running.end_so_far() {
                 None => {
-                    running.work_for(home, admitted.run());
+                    self.ended_run = running.work_for(home, admitted.run());
                     return Ok(running);
                 }
                 Some(end) => {
                     let (_, why) = self.shell_end(&end, &mut ProgramReport::default());
-                    running.end(report);
+                    self.ended_run = running.end(report);
                     self.lost = Some(why);
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::line_output::{LineOutput, OutputEnd};
+use super::line_output::{OutputEnd, OutputThreads};
 use super::running_shell::REST_LIMIT;
 use super::shell_start::ShellStart;
 use crate::exec::CancelToken;
@@ -40,10 +40,11 @@ pub(super) fn run_single_line(
     };
     let words = start.line_words(line);
     let number = start.start_in(&sandbox, &words, cwd, [stdin, of_out, of_err])?;
-    let output = LineOutput::start(vec![(out, streams.stdout), (err, streams.stderr)])?;
+    let mut threads = OutputThreads::default();
+    let output = threads.start([(out, streams.stdout), (err, streams.stderr)])?;
     let go_on = || cancel.ended().is_none() && !programs.is_lost();
     let end = sandbox.service().wait(number, &go_on);
     sandbox.end(report);
     home.programs_have_ended();
-    Ok((end, output.finish(REST_LIMIT)))
+    Ok((end, threads.finish(output, REST_LIMIT)))
 }
