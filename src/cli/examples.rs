@@ -19,6 +19,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("cat", "trumanfs cat ~/project README.md --at -2h"),
     ("undo", "trumanfs undo ~/project --session last --dry-run"),
     ("redo", "trumanfs redo ~/project"),
+    ("mark", "trumanfs mark 'fix the tests'"),
     ("review", "trumanfs review ~/project"),
     ("accept", "trumanfs accept ~/project last src"),
     (

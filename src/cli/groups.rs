@@ -23,6 +23,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "accept",
             "reject",
             "checkpoint",
+            "mark",
             "trash",
         ],
     ),

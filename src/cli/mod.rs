@@ -21,6 +21,7 @@ mod installed_parts;
 mod joint_undo;
 mod key;
 mod lease;
+mod mark;
 mod mount;
 mod network_option;
 mod omitted_target;
@@ -103,6 +104,8 @@ enum CliCommand {
     /// Gives points names, and lists them
     #[command(subcommand)]
     Checkpoint(restore::CheckpointCommand),
+    /// Says, inside an agent's sandbox, that the agent's work on another prompt begins
+    Mark(mark::MarkArgs),
     /// Makes a second store of everything that a store has now; neither sees what changes in the other
     Fork(fork::ForkArgs),
     /// Brings what was changed in a fork into its origin, as one run that can be undone
@@ -299,6 +302,7 @@ fn run_command(command: CliCommand) -> Result<ExitCode> {
         CliCommand::Reject(args) => review::reject(&args),
         CliCommand::Restore(args) => restore::restore(&args),
         CliCommand::Checkpoint(command) => restore::checkpoint(command),
+        CliCommand::Mark(args) => mark::mark(&args),
         CliCommand::Fork(args) => fork::fork(&args),
         CliCommand::Merge(args) => fork::merge(&args),
         CliCommand::Trash(command) => trash::trash(command),

@@ -1,5 +1,6 @@
 //! `undo` and `redo`.
 
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -11,9 +12,10 @@ use super::joint_undo::{name_other_parts, undo_in_all, undo_parts};
 use super::output::{Printer, count, quote, warn};
 use crate::client::{Client, EVERY_SESSION, UndoOptions, UndoQuery};
 use crate::error::Result;
+use crate::journal::RunId;
 use crate::operator::point::Point;
 use crate::operator::undo::in_words;
-use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, UndoScope};
+use crate::operator::undo::{OnConflict, TurnScope, UndoReport, UndoRequest, UndoScope};
 
 /// Arguments of `trumanfs undo`.
 #[derive(Args, Debug)]
@@ -39,6 +41,13 @@ pub(super) struct UndoArgs {
     /// undo, all that it did
     #[arg(long, value_name = "RUN", conflicts_with_all = ["session", "since", "to"])]
     run: Option<String>,
+    /// What this turn of a run did, an agent's work on one prompt: its number or `last`, in the newest conversation or in
+    /// that of --run
+    #[arg(long, value_name = "N", conflicts_with_all = ["operations", "session", "since", "to"])]
+    turn: Option<String>,
+    /// What this turn did and all later ones of its run: back to the moment of its prompt
+    #[arg(long, value_name = "N", conflicts_with_all = ["operations", "session", "since", "to", "turn"])]
+    to_turn: Option<String>,
     /// What was done since a time, as "2026-11-22 10:15", 30m (ago) or yesterday
     #[arg(long, value_name = "POINT", allow_hyphen_values = true)]
     since: Option<String>,
@@ -105,6 +114,8 @@ pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
         operations: args.operations.clone(),
         session: args.session.clone(),
         run: args.run.clone(),
+        turn: args.turn.clone(),
+        to_turn: args.to_turn.clone(),
         since: args.since.clone(),
         to: args.to.clone(),
         pid: args.pid,
@@ -112,9 +123,17 @@ pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
         paths: args.path.clone(),
     };
     let request = client.undo_request(&what, args.how.options())?;
-    let is_narrowed = [&what.session, &what.run, &what.since, &what.to]
-        .iter()
-        .any(|given| given.is_some());
+    let turns = (&what.turn, &what.to_turn);
+    let is_narrowed = [
+        &what.session,
+        &what.run,
+        turns.0,
+        turns.1,
+        &what.since,
+        &what.to,
+    ]
+    .iter()
+    .any(|given| given.is_some());
     if let (
         false,
         UndoScope::Matching {
@@ -135,14 +154,24 @@ pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
     let next = format!(
         "`{command}` goes on, mounted or not; `trumanfs redo {target}` takes back what was done. Both are safe."
     );
-    let others = args.run.as_deref().map(|run| client.other_parts(run));
+    let run = match &request.scope {
+        UndoScope::Matching {
+            turns: Some(turns), ..
+        } => {
+            say_turns(&client, turns, args.how.json)?;
+            turns.ranges.first().map(|range| range.run.to_string())
+        }
+        _ => args.run.clone(),
+    };
+    let others = run.as_deref().map(|run| client.other_parts(run));
     let others = others
         .transpose()?
         .filter(|others| !others.parts.is_empty());
     let Some(others) = others else {
         return undo_and_print(&client, &request, &args.how, &next, None);
     };
-    if !args.path.is_empty() || args.pid.is_some() || args.program.is_some() {
+    let is_part = turns != (&None, &None) || !args.path.is_empty();
+    if is_part || args.pid.is_some() || args.program.is_some() {
         name_other_parts(&others, "undo", args.how.json);
         return undo_and_print(&client, &request, &args.how, &next, None);
     }
@@ -150,6 +179,34 @@ pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
         |other: &Client, run: &str| other.undo_request(&whole_run(run), args.how.options());
     let output = args.how.output(&next, None);
     undo_in_all(&client, request, &others, &of_other, &output)
+}
+
+/// Says on standard error which turns are meant, and which changes of their runs are not: the marks of turns are the
+/// agent's word.
+fn say_turns(client: &Client, asked: &TurnScope, as_json: bool) -> Result<()> {
+    let runs: BTreeSet<RunId> = asked.ranges.iter().map(|range| range.run).collect();
+    for run in runs {
+        let mut left = Vec::new();
+        for turn in client.turns_of(run)? {
+            match turn.mark {
+                Some((mark, begin)) if asked.has(&begin) => {
+                    let changes = count(turn.changes, "change");
+                    warn(as_json, &format!("{mark} ({changes} of the run {run})"));
+                }
+                _ if turn.changes == 0 => {}
+                Some((mark, _)) => left.push(format!("{} of turn {}", turn.changes, mark.turn)),
+                None => left.push(format!("{} before its first turn", turn.changes)),
+            }
+        }
+        if !left.is_empty() {
+            let left = left.join(", ");
+            warn(
+                as_json,
+                &format!("other changes of the run {run} stay: {left}"),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Takes the last undo or restore back; where nothing of it is left to take back, the one before.
@@ -211,10 +268,13 @@ fn command_to_go_on(target: &str, wanted: &UndoScope, how: &UndoModeArgs) -> Str
             from,
             session,
             run,
+            turns,
             pid,
             program,
             paths,
         } => {
+            let of_turns = turns.as_ref().and_then(|turns| turns.ranges.first());
+            let run = run.or(of_turns.map(|range| range.run));
             let _ = match (run, session) {
                 (Some(run), _) => write!(command, " --run {run}"),
                 (None, Some(session)) => write!(command, " --session {session}"),
@@ -223,6 +283,9 @@ fn command_to_go_on(target: &str, wanted: &UndoScope, how: &UndoModeArgs) -> Str
                 }
                 (None, None) => write!(command, " --to {from}"),
             };
+            if let Some(turns) = turns {
+                let _ = write!(command, " {}", turns.option());
+            }
             if let Some(pid) = pid {
                 let _ = write!(command, " --pid {pid}");
             }

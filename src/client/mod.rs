@@ -60,6 +60,7 @@ mod trash;
 pub mod trial;
 mod umount;
 mod undo;
+mod undo_turns;
 mod unknown_writer;
 
 pub use crate::control::MountStatus;

@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::operator::checkpoint::{self, Checkpoint};
 use crate::operator::point::{self, Operation, Point};
 use crate::operator::run::{self, RecentRun, RunSummary};
-use crate::world::Caller;
+use crate::operator::turn::{self, RunTurn, TurnSummary};
+use crate::world::{Caller, RunId};
 
 impl Client {
     /// Finds a session, as [`point::session`].
@@ -23,6 +24,31 @@ impl Client {
     /// As [`run::find`].
     pub fn run(&self, text: &str) -> Result<RunSummary> {
         run::find(&self.store, text)
+    }
+
+    /// Finds a turn, as [`turn::find`], of the newest conversation or of a run as it was typed.
+    ///
+    /// # Errors
+    /// As [`turn::find`] and [`run::find`].
+    pub fn turn(&self, run: Option<&str>, text: &str) -> Result<RunTurn> {
+        let run = run.map(|run| self.run(run)).transpose()?;
+        turn::find(&self.store, run.map(|run| run.id), text)
+    }
+
+    /// Counts the changes of a run by turns, as [`turn::summaries`].
+    ///
+    /// # Errors
+    /// As [`turn::summaries`].
+    pub fn turns_of(&self, run: RunId) -> Result<Vec<TurnSummary>> {
+        turn::summaries(&self.store, run)
+    }
+
+    /// Returns the number of the last turn of a conversation, as [`turn::last_number`].
+    ///
+    /// # Errors
+    /// As [`turn::last_number`].
+    pub fn last_turn(&self, conversation: &str) -> Result<u32> {
+        turn::last_number(&self.store, conversation)
     }
 
     /// Returns the newest runs, as [`run::recent`].

@@ -88,6 +88,21 @@ impl Client {
         diff::Diff::of_run(&self.store, &self.run(run)?, path)
     }
 
+    /// Finds out what a turn changed, at a path or below it; `run` and `turn` are as they were typed.
+    ///
+    /// # Errors
+    /// As [`Client::turn`] and [`Diff::of_run`].
+    pub fn diff_of_turn(
+        &self,
+        run: Option<&str>,
+        turn: &str,
+        path: &WorldPath,
+    ) -> Result<Diff<'_>> {
+        self.seal();
+        let turn = self.turn(run, turn)?.to_run(&self.store)?;
+        diff::Diff::of_run(&self.store, &turn, path)
+    }
+
     /// Finds runs by their ids; those without records are left out.
     ///
     /// # Errors

@@ -238,6 +238,7 @@ impl Client {
                 from: scope.from.clone(),
                 session: scope.session.clone(),
                 run: scope.run_id(),
+                turns: None,
                 pid: None,
                 program: None,
                 paths: Vec::new(),

@@ -24,8 +24,9 @@ use super::connect::DaemonConnection;
 use super::target::Client;
 use crate::control::{ControlAnswer, ControlRequest, RunRequest};
 use crate::error::{Error, Result};
+
 use crate::name::{EscapedBytes, WorldPath};
-use crate::world::{Run, RunId};
+use crate::world::{Run, RunId, TurnMark};
 
 /// The time that the daemon may take to note something of a run: it answers at once, or it hangs.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -186,7 +187,7 @@ impl RunRegistry {
             *connection = Some(asked);
         }
         match answer? {
-            ControlAnswer::Done => Ok(false),
+            ControlAnswer::Done | ControlAnswer::Checkpoint(_) => Ok(false),
             ControlAnswer::RunEnded { recorded } | ControlAnswer::RunGoesOn { recorded } => {
                 Ok(recorded)
             }
@@ -260,6 +261,21 @@ impl LiveRun {
             to: to.clone(),
         };
         self.runs.ask(adopt, false).map(drop)
+    }
+
+    /// Has a turn begin in the run.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the daemon is gone, and the run with it; those of writing the record.
+    pub fn mark(&self, mark: &TurnMark) -> Result<()> {
+        let begin = RunRequest::Mark {
+            id: self.id,
+            mark: mark.clone(),
+        };
+        self.runs.ask(begin, false)?;
+        self.further
+            .iter()
+            .try_for_each(|further| further.mark(mark))
     }
 
     /// Returns whether anything of the run has been recorded so far.

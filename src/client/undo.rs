@@ -26,6 +26,10 @@ pub struct UndoQuery {
     pub session: Option<String>,
     /// By this run; of an undo, all that it did.
     pub run: Option<String>,
+    /// By this turn of a run, its number or `last`.
+    pub turn: Option<String>,
+    /// By this turn and all later ones of its run.
+    pub to_turn: Option<String>,
     /// Since a time.
     pub since: Option<String>,
     /// Everything after a point.
@@ -49,7 +53,7 @@ pub struct UndoOptions {
 
 impl UndoQuery {
     /// Returns the words for the record of the undo: what was given, with a space before each.
-    fn record_words(&self) -> String {
+    pub(super) fn record_words(&self) -> String {
         let mut words = String::new();
         for operation in &self.operations {
             let _ = write!(words, " {operation}");
@@ -58,6 +62,8 @@ impl UndoQuery {
         for (flag, value) in [
             ("--session", &self.session),
             ("--run", &self.run),
+            ("--turn", &self.turn),
+            ("--to-turn", &self.to_turn),
             ("--since", &self.since),
             ("--to", &self.to),
             ("--pid", &pid),
@@ -80,6 +86,9 @@ impl Client {
     /// # Errors
     /// [`Error::Usage`] where nothing was given; as [`point::point`], [`point::operation`] and [`point::session`].
     pub fn undo_request(&self, what: &UndoQuery, how: UndoOptions) -> Result<UndoRequest> {
+        if what.turn.is_some() || what.to_turn.is_some() {
+            return self.undo_request_for_turns(what, how);
+        }
         let run = what.run.as_ref();
         let run = run.map(|text| find(&self.store, text)).transpose()?;
         // `last` and the beginning of an id may mean another run when the record is read.
@@ -141,6 +150,7 @@ impl Client {
             from: from.unwrap_or_else(|| Point::After(Operation::start_of(start))),
             session,
             run: run.map(|run| run.id),
+            turns: None,
             pid: what.pid,
             program: what.program.clone(),
             paths: what.paths.clone(),

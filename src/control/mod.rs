@@ -10,12 +10,13 @@ use std::os::unix::net::UnixStream;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, FailureKind, Result};
+
 use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::review::{AcceptReport, AcceptRequest};
 use crate::operator::unknown_writer::UnknownWrites;
 use crate::operator::{merge, undo};
 use crate::world::store::layout::SOCKET;
-use crate::world::{PurgeResult, Run, RunId, SessionPatterns};
+use crate::world::{PurgeResult, Run, RunId, SessionPatterns, TurnMark};
 
 /// A request of a client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -138,6 +139,13 @@ pub enum RunRequest {
         written: String,
         /// Its path in the home, at which nothing is.
         to: WorldPath,
+    },
+    /// A turn begins in it.
+    Mark {
+        /// The run.
+        id: RunId,
+        /// The turn.
+        mark: TurnMark,
     },
     /// A run that goes on is looked at: the answer says whether it has recorded anything so far.
     Look {

@@ -5,26 +5,32 @@
 //! killed leaves none. What an operator may do beyond the occupant belongs to an undo, which is none of these runs.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use crate::control::{ControlAnswer, RunRequest};
 use crate::error::{Error, Result};
 use crate::fuse::SharedState;
-use crate::world::{Origin, OriginKind, Run, RunId};
+use crate::name::WorldPath;
+use crate::world::{Caller, Origin, OriginKind, Run, RunId, TurnMark};
+
+/// The number of looks at whether a file that a run has open is closed by now, and the time between two.
+const CLOSE_CHECKS: u32 = 4;
+const CLOSE_PAUSE: Duration = Duration::from_millis(5);
 
 /// The runs of one connection.
 pub(super) struct ConnectionRuns<'s> {
     shared: &'s SharedState,
     /// The process at the other end.
-    executor: u32,
+    caller: Caller,
     under_way: HashSet<(RunId, OriginKind)>,
 }
 
 impl<'s> ConnectionRuns<'s> {
     /// Starts without any.
-    pub(super) fn new(shared: &'s SharedState, executor: u32) -> ConnectionRuns<'s> {
+    pub(super) fn new(shared: &'s SharedState, caller: Caller) -> ConnectionRuns<'s> {
         ConnectionRuns {
             shared,
-            executor,
+            caller,
             under_way: HashSet::new(),
         }
     }
@@ -75,6 +81,12 @@ impl<'s> ConnectionRuns<'s> {
                 let origin = self.origin(id)?;
                 self.shared.runs.add_everybody(origin)?;
             }
+            RunRequest::Mark { id, mut mark } => {
+                let caller = self.caller.for_run(self.origin(id)?);
+                (mark.written, mark.others) = self.written_by(id);
+                let seq = self.shared.world.note_turn(mark, caller)?;
+                return Ok(ControlAnswer::Checkpoint(seq));
+            }
             RunRequest::Adopt { .. } => {
                 return Err(Error::refused("only the home takes a file in", ""));
             }
@@ -82,7 +94,7 @@ impl<'s> ConnectionRuns<'s> {
                 let origin = self.origin(id)?;
                 self.shared
                     .runs
-                    .add_namespace_of(self.executor, process, origin)?;
+                    .add_namespace_of(self.caller.pid, process, origin)?;
             }
         }
         Ok(ControlAnswer::Done)
@@ -109,7 +121,7 @@ impl<'s> ConnectionRuns<'s> {
         for thread in threads {
             self.shared
                 .runs
-                .add_thread(self.executor, *thread, origin)?;
+                .add_thread(self.caller.pid, *thread, origin)?;
         }
         Ok(())
     }
@@ -122,6 +134,30 @@ impl<'s> ConnectionRuns<'s> {
         let run = self.under_way.iter().find(|(run, _)| *run == id);
         run.map(|(run, kind)| Origin::of_run(*kind, *run))
             .ok_or_else(|| Error::refused(format!("no run {id} is under way here"), ""))
+    }
+
+    /// Returns the files that a run has open for writing, and whether there are more of them. The kernel tells of the end of
+    /// an open file after close(2) has returned, so what has just been closed is waited for.
+    fn written_by(&self, run: RunId) -> (Vec<WorldPath>, bool) {
+        let mut open = self.shared.handles.written_by(run);
+        for _ in 0..CLOSE_CHECKS {
+            if open.is_empty() {
+                break;
+            }
+            std::thread::sleep(CLOSE_PAUSE);
+            let still = self.shared.handles.written_by(run);
+            open.retain(|node| still.contains(node));
+        }
+        let places = open
+            .into_iter()
+            .map(|node| self.shared.inodes.location(node));
+        let mut paths: Vec<WorldPath> = places
+            .filter_map(|place| place.ok().filter(|place| !place.removed))
+            .map(|place| place.path)
+            .collect();
+        let others = paths.len() > TurnMark::MAX_WRITTEN;
+        paths.truncate(TurnMark::MAX_WRITTEN);
+        (paths, others)
     }
 
     /// Returns whether anything of the run was recorded.

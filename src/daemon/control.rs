@@ -102,7 +102,7 @@ fn serve_one(
         let refused = Error::refused("a program in the home may not ask the daemon", "");
         return send(connection, &ControlAnswer::from(refused));
     }
-    let mut runs = ConnectionRuns::new(shared, caller.pid);
+    let mut runs = ConnectionRuns::new(shared, caller);
     let mut holds = None;
     each_line(connection, |line| {
         let request = serde_json::from_str(line);

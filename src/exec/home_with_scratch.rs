@@ -10,8 +10,9 @@ use rustix::io::Errno;
 
 use super::home::{DirEntry, Home, HomeUnavailable, RequestStart, WriteMode};
 use crate::error::{Error, Result};
+
 use crate::name::WorldPath;
-use crate::world::{Meta, RunId, SetAttrs};
+use crate::world::{Meta, RunId, SetAttrs, TurnMark};
 
 /// A home and its scratch directory.
 pub(super) struct HomeWithScratch {
@@ -61,6 +62,10 @@ impl Home for HomeWithScratch {
 
     fn programs_go_on(&self) {
         self.home.programs_go_on();
+    }
+
+    fn mark(&self, mark: &TurnMark) -> Result<()> {
+        self.home.mark(mark)
     }
 
     fn programs_have_ended(&self) {

@@ -18,9 +18,10 @@ use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 use super::home::{DirEntry, Home, HomeUnavailable, MAX_LOOKUPS, RequestStart, WriteMode};
 use crate::client::{LiveRun, RunRegistry};
 use crate::error::{Error, Result};
+
 use crate::name::{Name, WorldPath};
 use crate::world::root::open_beneath;
-use crate::world::{Dir, Meta, Node, Root, Run, RunId, SetAttrs, SetTime};
+use crate::world::{Dir, Meta, Node, Root, Run, RunId, SetAttrs, SetTime, TurnMark};
 
 /// A home by its mountpoint's descriptor. Each request has one, which belongs to it alone.
 #[derive(Debug)]
@@ -275,6 +276,14 @@ impl Home for MountedHome {
         // As below.
         if live.is_some_and(|live| live.has_recorded().unwrap_or(true)) {
             self.changed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn mark(&self, mark: &TurnMark) -> Result<()> {
+        let live = self.run.as_ref().and_then(|run| run.live.get()?.as_ref());
+        match live {
+            Some(live) => live.mark(mark),
+            None => Err(Error::refused("the records do not name the run", "")),
         }
     }
 

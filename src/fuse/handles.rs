@@ -10,6 +10,7 @@
 //! may take the file's place meanwhile. An inode lock is held while a small file is copied; other requests for the
 //! same file wait.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,7 +23,7 @@ use rustix::fs::OFlags;
 use super::handle::{Handle, HandleSpec};
 use super::recent_writers::RecentWriters;
 use crate::error::{Error, Result};
-use crate::world::{BlockVersion, StartedVersion, VersionRef};
+use crate::world::{BlockVersion, RunId, StartedVersion, VersionRef};
 
 /// The number of inode locks; files that share one wait for each other needlessly.
 const INODE_LOCKS: usize = 256;
@@ -135,6 +136,14 @@ impl HandleTable {
                 _ => passthrough && node.hidden == 0 && access == OFlags::WRONLY,
             },
         }
+    }
+
+    /// Returns the nodes that a run has open for writing.
+    pub fn written_by(&self, run: RunId) -> BTreeSet<u64> {
+        let open = self.open.lock();
+        let handles = open.by_handle.values();
+        let written = handles.filter(|handle| handle.writes && handle.origin.run == Some(run));
+        written.map(|handle| handle.node).collect()
     }
 
     /// Announces an open that empties a node.

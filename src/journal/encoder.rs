@@ -344,8 +344,11 @@ impl LineBuffer<'_> {
                 self.some("length", *length).path("cwd", cwd);
                 self.list("also", also)?;
             }
-            Op::Checkpoint { name } => {
+            Op::Checkpoint { name, mark } => {
                 self.named("name").text(name);
+                if let Some(mark) = mark {
+                    self.value("mark", mark)?;
+                }
             }
             Op::Undo {
                 what,

@@ -70,7 +70,7 @@ pub(super) struct ReplacedFields<'a> {
 struct RareFields<'a>(Vec<(&'a [u8], &'a [u8])>);
 
 /// The names of the fields of rare operations.
-const RARE: [&[u8]; 29] = [
+const RARE: [&[u8]; 30] = [
     b"settled",
     b"session",
     b"version",
@@ -88,6 +88,7 @@ const RARE: [&[u8]; 29] = [
     b"name",
     b"entries",
     b"names",
+    b"mark",
     b"range",
     b"what",
     b"of",
@@ -354,6 +355,7 @@ impl<'a> LineFields<'a> {
             },
             "checkpoint" => Op::Checkpoint {
                 name: rare.get("name")?,
+                mark: rare.or_default("mark")?,
             },
             "undo" => Op::Undo {
                 what: rare.get("what")?,

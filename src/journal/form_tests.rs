@@ -252,7 +252,23 @@ fn session_op() -> impl Strategy<Value = Op> {
                 also
             }
         ),
-        any::<String>().prop_map(|name| Op::Checkpoint { name }),
+        (
+            any::<String>(),
+            of((
+                any::<(u32, String, Option<String>, bool)>(),
+                vec(path(), 0..3)
+            ))
+        )
+            .prop_map(|(name, mark)| Op::Checkpoint {
+                name,
+                mark: mark.map(|((turn, text, conversation, others), written)| TurnMark {
+                    turn,
+                    text,
+                    conversation,
+                    written,
+                    others
+                }),
+            }),
         (any::<(String, Ranges, bool)>(), vec(name(), 0..3)).prop_map(
             |((what, of, redo), also)| Op::Undo {
                 what,
@@ -587,6 +603,7 @@ fn line_of_a_mebibyte_is_read() {
     let written = Record {
         op: Op::Checkpoint {
             name: "\u{1}\"\\".repeat(1 << 18),
+            mark: None,
         },
         ..samples().remove(0)
     };
@@ -636,6 +653,7 @@ fn chain_of_hashes_goes_over_lines_of_both_schemas() {
             seq: number as u64 + 1,
             op: Op::Checkpoint {
                 name: "\"\u{e4}\n".to_owned(),
+                mark: None,
             },
             prev: prev.to_string(),
             ..samples().remove(0)

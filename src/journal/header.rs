@@ -14,6 +14,7 @@ use super::fields::LineFields;
 use super::json_cursor::{JsonCursor, JsonText};
 use super::{fields, old_lines};
 use trumanfs_types::origin::{Origin, OriginKind};
+use trumanfs_types::turn_mark::TurnMark;
 
 /// A search for a field by its name.
 type FieldFinder = LazyLock<Finder<'static>>;
@@ -25,6 +26,7 @@ static PID: FieldFinder = LazyLock::new(|| Finder::new("\"pid\":"));
 static COMM: FieldFinder = LazyLock::new(|| Finder::new("\"comm\":"));
 static EXE: FieldFinder = LazyLock::new(|| Finder::new("\"exe\":"));
 static COMMAND: FieldFinder = LazyLock::new(|| Finder::new("\"command\":"));
+static MARK: FieldFinder = LazyLock::new(|| Finder::new("\"mark\":"));
 static NAME: FieldFinder = LazyLock::new(|| Finder::new("\"name\":"));
 static WHAT: FieldFinder = LazyLock::new(|| Finder::new("\"what\":"));
 static OF: FieldFinder = LazyLock::new(|| Finder::new("\"of\":"));
@@ -112,13 +114,25 @@ impl<'a> RecordHeader<'a> {
         self.text(&COMMAND)
     }
 
-    /// Returns the name of a checkpoint, or the words of an operator's command.
-    pub fn mark(&self) -> Cow<'_, str> {
+    /// Returns the name of a checkpoint, the turn of a mark, or the words of an operator's command.
+    pub fn words(&self) -> Cow<'_, str> {
+        if let Some(mark) = self.turn_mark() {
+            return mark.to_string().into();
+        }
         let field = match &*self.op {
             "checkpoint" => &NAME,
             _ => &WHAT,
         };
         self.text(field).unwrap_or_default()
+    }
+
+    /// Returns the mark, if it is one.
+    pub fn turn_mark(&self) -> Option<TurnMark> {
+        if self.op != "checkpoint" {
+            return None;
+        }
+        let mark = serde_json::Deserializer::from_slice(self.value(&MARK)?);
+        mark.into_iter().next()?.ok()
     }
 
     /// Returns the number of the record that an abort is about.

@@ -53,6 +53,7 @@ pub use seal::{ContentDigest, DigestSubject, Seal};
 pub use stamp::{DirTime, FileTime};
 pub use subject::TrashedNode;
 pub use trumanfs_types::origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
+pub use trumanfs_types::turn_mark::TurnMark;
 pub use writer::{Journal, PendingRecord, RecordListener, SealListener};
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::ids::InodeNumbers;
 use super::stamp::{FileTime, is_zero};
 use crate::name::{EscapedBytes, WorldPath};
 use trumanfs_types::origin::RunId;
+use trumanfs_types::turn_mark::TurnMark;
 
 /// An operation: every kind of change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -280,10 +281,13 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaced: Option<ReplacedFile>,
     },
-    /// An operator named this point.
+    /// An operator named this point, or the program of a run marked it.
     Checkpoint {
-        /// The name.
+        /// The name that an operator gave; empty in a mark.
         name: String,
+        /// The turn that begins here, in a mark.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mark: Option<TurnMark>,
     },
     /// An operator undid something. The changes of the undo have the same run in their origin.
     Undo {

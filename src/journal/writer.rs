@@ -64,6 +64,17 @@ pub trait SealListener: Send + Sync + std::fmt::Debug {
     fn before_seal(&self);
 }
 
+/// The records of a run so far.
+#[derive(Debug)]
+pub(super) enum RunProgress {
+    /// None: its own is written before the first one.
+    Begun(Box<Op>),
+    /// Its own, and marks of turns.
+    Marked,
+    /// Changes, too.
+    Changed,
+}
+
 #[derive(Debug)]
 pub(super) struct WriterState {
     pub(super) file: OwnedFd,
@@ -74,8 +85,8 @@ pub(super) struct WriterState {
     pub(super) reserve: SpaceReserve,
     /// Aborts that could not be written: nothing else is written before them.
     pub(super) queued_aborts: Vec<(u64, String, Origin)>,
-    /// The runs of this session, each with its record until that is written.
-    pub(super) runs: HashMap<RunId, Option<Op>>,
+    /// The runs of this session.
+    pub(super) runs: HashMap<RunId, RunProgress>,
     pub(super) line: Vec<u8>,
     pub(super) text: LineEncoder,
     /// True if another process has the store's lock by now: nothing more is written.
@@ -183,32 +194,32 @@ impl Journal {
             Entry::Occupied(_) => Err(Error::Exists),
             Entry::Vacant(place) => {
                 let (command, length) = Run::cut(&run.command.0);
-                place.insert(Some(Op::Run {
+                place.insert(RunProgress::Begun(Box::new(Op::Run {
                     command: EscapedBytes(command.to_vec()),
                     length,
                     cwd: run.cwd.clone(),
                     also: run.also.clone(),
-                }));
+                })));
                 Ok(())
             }
         }
     }
 
-    /// Returns whether a run that is registered has recorded anything so far.
+    /// Returns whether a run that is registered has recorded a change so far.
     pub fn run_has_recorded(&self, id: RunId) -> bool {
-        matches!(self.state.lock().runs.get(&id), Some(None))
+        matches!(self.state.lock().runs.get(&id), Some(RunProgress::Changed))
     }
 
-    /// Unregisters a run. Returns whether it has recorded anything; then its id stays taken.
+    /// Unregisters a run. Returns whether it has recorded a change. The id of one that has any record stays taken.
     pub fn end_run(&self, id: RunId) -> bool {
         let mut state = self.state.lock();
         match state.runs.get(&id) {
-            Some(None) => true,
-            Some(Some(_)) => {
+            Some(RunProgress::Changed) => true,
+            Some(RunProgress::Begun(_)) => {
                 state.runs.remove(&id);
                 false
             }
-            None => false,
+            Some(RunProgress::Marked) | None => false,
         }
     }
 
@@ -281,12 +292,20 @@ impl Journal {
             Some(author) => (Some(&author.actor), author.origin),
             None => (None, Origin::default()),
         };
+        let is_mark = matches!(op, Op::Checkpoint { .. });
         if let Some(run) = origin.run
-            && let Some(Some(first)) = state.runs.get(&run)
+            && let Some(progress) = state.runs.get(&run)
+            && !matches!(progress, RunProgress::Changed)
         {
-            let first = first.clone();
-            self.write_line(state, first, &[], actor, origin)?;
-            state.runs.insert(run, None);
+            if let RunProgress::Begun(first) = progress {
+                let first = first.clone();
+                self.write_line(state, *first, &[], actor, origin)?;
+            }
+            let progress = match is_mark {
+                true => RunProgress::Marked,
+                false => RunProgress::Changed,
+            };
+            state.runs.insert(run, progress);
         }
         self.write_line(state, op, at, actor, origin)
     }
@@ -411,6 +430,8 @@ impl PendingRecord<'_> {
 fn line_priority(op: &Op, origin: Origin) -> LinePriority {
     match op {
         Op::Abort { .. } | Op::End { .. } => LinePriority::Mandatory,
+        // What an occupant can write may not use up the reserve.
+        Op::Checkpoint { mark: Some(_), .. } => LinePriority::Occupant,
         Op::Begin { .. }
         | Op::Checkpoint { .. }
         | Op::Undo { .. }

@@ -226,6 +226,11 @@ impl ActivityFold {
                 self.close_all();
                 self.single(session, record);
             }
+            // What follows belongs to another turn.
+            "checkpoint" if record.turn_mark().is_some() => {
+                self.close_all();
+                self.single(session, record);
+            }
             "run" | "checkpoint" | "undo" | "accept" => self.single(session, record),
             "purge" | "evict" => self.single(session, record),
             _ => self.activity(session, record, time),

@@ -29,7 +29,7 @@ pub fn list(store: &Store) -> Result<Vec<Checkpoint>> {
     let mut found = Vec::new();
     let mut records = ReverseRecords::open(store)?;
     while let Some((session, record)) = records.next_where(|header| header.op == "checkpoint")? {
-        if let Op::Checkpoint { name } = record.op {
+        if let Op::Checkpoint { name, mark: None } = record.op {
             found.push(Checkpoint {
                 name,
                 session: session.to_string(),

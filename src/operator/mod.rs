@@ -30,6 +30,7 @@ pub mod show;
 pub mod text;
 pub mod trash;
 mod trash_size;
+pub mod turn;
 pub mod undo;
 pub mod unknown_writer;
 pub mod usage;

@@ -339,7 +339,7 @@ fn checkpoint(store: &Store, ids: &[String], text: &str) -> Result<Option<Operat
         loop {
             match reader.next_where(|header| header.op == "checkpoint") {
                 Ok(Some(record)) => {
-                    if matches!(&record.op, Op::Checkpoint { name } if name == text) {
+                    if matches!(&record.op, Op::Checkpoint { name, mark: None } if name == text) {
                         found = Some(record.seq);
                     }
                 }

@@ -225,7 +225,7 @@ fn read_record(
                 seq: header.seq,
                 time: header.time.to_string(),
                 op: header.op.to_string(),
-                what: header.mark().into_owned(),
+                what: header.words().into_owned(),
             });
             return Ok(true);
         }

@@ -3,7 +3,7 @@
 
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::{LeftState, Op, PendingRecord, Run, RunId};
+use crate::journal::{LeftState, Op, PendingRecord, Run, RunId, TurnMark};
 use crate::name::EscapedBytes;
 
 impl World {
@@ -79,6 +79,19 @@ impl World {
     pub fn note_checkpoint(&self, name: &str, caller: Caller) -> Result<u64> {
         let op = Op::Checkpoint {
             name: name.to_owned(),
+            mark: None,
+        };
+        self.journal.note(op, Some(&self.author(caller)))
+    }
+
+    /// Records that a turn begins in the caller's run ([`Caller::for_run`]), and returns the number of the record.
+    ///
+    /// # Errors
+    /// Any error from the journal's `write(2)`.
+    pub fn note_turn(&self, mark: TurnMark, caller: Caller) -> Result<u64> {
+        let op = Op::Checkpoint {
+            name: String::new(),
+            mark: Some(mark),
         };
         self.journal.note(op, Some(&self.author(caller)))
     }

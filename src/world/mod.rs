@@ -78,7 +78,9 @@ pub use view::{SymlinkPolicy, View, ViewOptions, VisibleEntry};
 
 use crate::error::{Error, Result};
 use crate::journal::{ActorCache, Author, Journal};
-pub use crate::journal::{Caller, Origin, OriginKind, Run, RunId, SealListener, VersionRef};
+pub use crate::journal::{
+    Caller, Origin, OriginKind, Run, RunId, SealListener, TurnMark, VersionRef,
+};
 use crate::name::{Name, WorldPath};
 use keep::versions::VersionStore;
 use root::stat_fd;

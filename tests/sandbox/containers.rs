@@ -376,7 +376,9 @@ except OSError: pass
 assert not os.path.exists("/proc/keys") or not open("/proc/keys").read()
 for way in ["/..", "/../..", "/proc/self/root/.."]:
     names = os.listdir(way)
-    assert "opt" not in names and "run" not in names, (way, names)
+    # Of its own, the sandbox has one directory in /run.
+    run = os.listdir(way + "/run") if "run" in names else []
+    assert "opt" not in names and run in ([], ["trumanfs"]), (way, names, run)
 mounts = open("/proc/self/mountinfo").read()
 assert " /opt " not in mounts and " /run " not in mounts, mounts
 print("looked")

@@ -605,3 +605,112 @@ fn an_agent_works_by_its_shell_in_a_sandbox() {
     assert!(undone.status.success(), "{}", describe(&undone));
     assert_eq!(fs::read(store.join("there.txt")).unwrap(), b"old\n");
 }
+
+/// Three prompts to agents that nobody has told of turns, the last one in a run of its own; the second one is taken back.
+#[test]
+fn prompts_of_real_agents_are_turns() {
+    need_mount!();
+    let (claude, codex) = (need_agent!("claude"), need_agent!("codex"));
+    let lines = [
+        "echo one > a; echo x > b",
+        "echo two >> a; rm b",
+        "echo three > c",
+    ];
+    let call = |name: &str, input: Value| json!({"name": name, "input": input});
+    let script = |call: &dyn Fn(&str) -> Value| -> Value {
+        let calls = lines.iter().flat_map(|line| [call(line), Value::Null]);
+        calls.collect::<Vec<Value>>().into()
+    };
+    let of_claude = |line: &str| call("Bash", json!({"command": line, "description": "x"}));
+    let of_codex = |line: &str| call("exec_command", json!({"cmd": line}));
+    let id = "3f2f6e0e-1111-4222-8333-444455556666";
+    for (name, program, script) in [
+        ("claude", &claude, script(&of_claude)),
+        ("codex", &codex, script(&of_codex)),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().canonicalize().unwrap().join("project");
+        fs::create_dir(&store).unwrap();
+        let model = Model::start(&script);
+        let url = format!("http://127.0.0.1:{}", model.port);
+        let agents = repository().join("target/agents");
+        let run = |number: usize, prompt: &str| {
+            let provider =
+                |key: &str, value: &str| format!("model_providers.script.{key}=\"{value}\"");
+            let (net, env) = (
+                format!("allow=127.0.0.1:{}", model.port),
+                format!("ANTHROPIC_BASE_URL={url}"),
+            );
+            let settings = [
+                "model=\"gpt-5.5\"".to_owned(),
+                "model_provider=\"script\"".to_owned(),
+                provider("name", "script"),
+                provider("base_url", &format!("{url}/v1")),
+                provider("wire_api", "responses"),
+                provider("env_key", "MODEL_KEY"),
+            ];
+            let mut words = vec!["--profile", name, "--net", &net, "--env", &env];
+            words.extend(["--env", "ANTHROPIC_API_KEY=none", "--env", "MODEL_KEY=none"]);
+            words.extend([
+                "--bind-ro",
+                agents.to_str().unwrap(),
+                "--",
+                program.to_str().unwrap(),
+            ]);
+            if name == "claude" {
+                let which = if number == 0 {
+                    "--session-id"
+                } else {
+                    "--resume"
+                };
+                words.extend([
+                    "-p",
+                    prompt,
+                    which,
+                    id,
+                    "--permission-mode",
+                    "bypassPermissions",
+                ]);
+            } else {
+                words.push("exec");
+                words.extend(settings.iter().flat_map(|setting| ["-c", setting.as_str()]));
+                words.push("--skip-git-repo-check");
+                words.extend(
+                    (number > 0)
+                        .then_some(["resume", "--last"])
+                        .into_iter()
+                        .flatten(),
+                );
+                words.push(prompt);
+            }
+            in_agent(&store, &words)
+        };
+        for (number, prompt) in ["make it\nquickly", "change it", "go on"]
+            .iter()
+            .enumerate()
+        {
+            let Some(output) = run(number, prompt) else {
+                skip!("sandbox", "no sandbox can be made here");
+            };
+            assert!(output.status.success(), "{name}: {}", describe(&output));
+        }
+        let verb = |words: &[&str]| {
+            let target = store.to_str().unwrap();
+            let (verb, more) = words.split_first().unwrap();
+            trumanfs(&[&[*verb, target][..], more].concat())
+        };
+        let log = verb(&["log"]);
+        let log = String::from_utf8_lossy(&log.stdout);
+        for turn in ["turn 1: make it  (", "turn 2: change it", "turn 3: go on"] {
+            assert!(log.contains(turn), "{name}: {turn}: {log}");
+        }
+        let undone = verb(&["undo", "--turn", "2"]);
+        assert!(undone.status.success(), "{name}: {}", describe(&undone));
+        let text = |file: &str| fs::read_to_string(store.join(file)).unwrap_or_default();
+        assert_eq!(
+            [text("a"), text("b"), text("c")],
+            ["one\n", "x\n", "three\n"],
+            "{name}"
+        );
+    }
+}

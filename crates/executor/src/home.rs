@@ -16,6 +16,7 @@ use trumanfs_types::error::{Error, Result};
 use trumanfs_types::meta::Meta;
 use trumanfs_types::name::WorldPath;
 use trumanfs_types::origin::{Run, RunId};
+use trumanfs_types::turn_mark::TurnMark;
 
 /// The number of lookups of a file that others create and remove, before it counts as absent.
 pub const MAX_LOOKUPS: usize = 32;
@@ -146,6 +147,15 @@ pub trait Home: Send + Sync {
     /// Notes that the programs go on beyond the request, and looks up whether they have changed something so far. Until this
     /// is dropped, their changes belong to the request.
     fn programs_go_on(&self) {}
+
+    /// Has a turn begin in the run of this request: its programs say so.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the run is not known to whoever keeps its records; those of writing the record.
+    fn mark(&self, mark: &TurnMark) -> Result<()> {
+        let _ = mark;
+        Err(Error::refused("turns of this run are not recorded", ""))
+    }
 
     /// Notes that the programs have ended, and looks up whether they have changed something.
     fn programs_have_ended(&self) {}

@@ -31,6 +31,7 @@ mod probe;
 mod program_end;
 mod reaper;
 mod running;
+mod sandbox_socket;
 mod service;
 pub mod ssh_agent;
 mod start_order;
@@ -53,6 +54,7 @@ pub use plan::{
 pub use probe::{MachineCapability, ProbeReport, probe};
 pub use program_end::{ProgramEnd, ProgramOutcome};
 pub use running::{KillCondition, RunningProgram};
+pub use sandbox_socket::SandboxSocket;
 pub use service::{SandboxService, serve};
 pub use toolchains::{Toolchains, VersionManager};
 pub use trumanfs_init::backend::Backend;

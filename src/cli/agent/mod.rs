@@ -4,6 +4,7 @@ mod args;
 mod asks;
 mod config;
 mod devices;
+mod end;
 mod explain;
 mod fork;
 mod option_file;
@@ -19,16 +20,15 @@ pub(super) use asks::answer;
 pub(super) use config::AgentCall;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use rustix::termios::{QueueSelector, tcflush};
-
 use args::{AgentArgs, environment, say_of_credentials};
+use end::AgentEnd;
 use fork::{
     open_home, print_way_to_start, record_unknown_writes, say_unknown_writes, settle_fork,
     take_snapshot,
@@ -41,18 +41,16 @@ use super::escaping::print_error;
 use super::execute::line::{print_outcome, stdin, take_signals};
 use super::execute::with_policy;
 use super::exit::{ExitReason, report_failure};
-use super::inspect;
-use super::output::{Printer, count, quote, warn};
-use super::review::{self, ScreenExit};
+use super::output::{quote, warn};
 use super::toolchains::{say_of_withheld_dirs, toolchains_of};
-use super::undo;
 use crate::client::{AgentDirectory, AgentPlace, Client, GitIdentity, PinnedDir};
-use crate::error::{Error, FailureKind, Result};
+use crate::error::{Error, Result};
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::sandbox::{BackendChoice, Toolchains, in_place_warning};
-use crate::exec::program::{AgentCommand, AgentProfile, AgentWatch, ProgramHome, UserTerminal};
+use crate::exec::program::{
+    AgentCommand, AgentProfile, AgentWatch, ProgramHome, TurnSocket, UserTerminal,
+};
 use crate::exec::{CancelToken, InterruptSignals, Outcome, Status};
-use crate::name::WorldPath;
 
 /// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
 const AGENT_DIRS: [&str; 2] = ["/home/agent", "/agent"];
@@ -75,9 +73,6 @@ const UNKNOWN_END: u8 = 125;
 
 /// As of `run`: the program cannot be executed, or is not there.
 const NOT_EXECUTED: std::ops::RangeInclusive<u8> = 126..=127;
-
-/// The maximum of changed paths listed at the end.
-const MAX_LISTED_PATHS: usize = 40;
 
 /// Runs an agent, or explains what it would be given. Returns its status.
 pub(super) fn agent(call: AgentCall) -> ExitCode {
@@ -200,6 +195,7 @@ fn run_agent(
         watch: watch.clone(),
         placed: devices.placed.into_iter().chain(instructions).collect(),
         ssh_agent,
+        turns: turn_socket(&profile, &programs),
         secrets,
         caches,
         has_host_network: is_in_place && args.net.is_empty(),
@@ -258,7 +254,7 @@ fn run_to_end(
     }
     print_ended(report.iter().flat_map(|report| &report.ended_processes));
     watch.iter().for_each(|watch| network.say_end(watch, name));
-    match end(args, programs, &run, interrupt)? {
+    match end::end(args, programs, &run, interrupt)? {
         AgentEnd::Exit(ExitReason::Ok | ExitReason::Nothing) => Ok(code),
         AgentEnd::Exit(exit) => Ok(exit.into()),
         // As of a program that a signal ends.
@@ -304,6 +300,15 @@ fn say_end(outcome: &Result<Outcome>, programs: &ProgramHome, has_run: &mut bool
         (_, true) => ExitCode::from(NOT_STARTED),
         (code, false) => code,
     }
+}
+
+/// Makes the socket at which the agent says that turns begin. Where it cannot be had, the agent works without turns.
+fn turn_socket(profile: &AgentProfile, programs: &ProgramHome) -> Option<TurnSocket> {
+    TurnSocket::of(profile, programs).unwrap_or_else(|error| {
+        let why = error.full_message();
+        warn(false, &format!("the agent's turns are not marked: {why}"));
+        None
+    })
 }
 
 /// Names the processes that the agent has left behind.
@@ -394,13 +399,6 @@ fn prune_place(place: AgentPlace, args: &AgentArgs, profile: &AgentProfile) {
     }
 }
 
-/// The result of the work after the agent's end.
-enum AgentEnd {
-    Exit(ExitReason),
-    /// Of whoever was asked.
-    Signal(i32),
-}
-
 /// Says what the owner of a store should know before an agent begins there: what one that was killed has done, and that
 /// there are keys.
 fn say_before_start(programs: &ProgramHome, choice: Option<BackendChoice>) -> Result<()> {
@@ -431,8 +429,7 @@ fn say_before_start(programs: &ProgramHome, choice: Option<BackendChoice>) -> Re
             ),
         );
         say_unknown_writes(unsettled.unknown);
-        let changed = changed_stores(programs, &unsettled.run);
-        print_summaries(&changed, &unsettled.run, RunDecision::Stays);
+        end::print_what_stays(programs, &unsettled.run);
     }
     for fork in programs.client().forks_of_killed_agents()? {
         let target = quote(programs.client().path().as_os_str().as_bytes());
@@ -504,175 +501,4 @@ fn own_path(homes: &AgentHomes) -> PathBuf {
 fn user_terminal() -> Option<UserTerminal> {
     let is_one = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     is_one.then(stdin).flatten().and_then(UserTerminal::of)
-}
-
-/// The decision about the changes of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RunDecision {
-    Stays,
-    TakenBack,
-}
-
-/// Says what came of a run, and takes it back if that is wanted. What is to be taken back is taken back first, whatever
-/// can be told of it.
-fn end(
-    args: &AgentArgs,
-    programs: &ProgramHome,
-    run: &str,
-    interrupt: &InterruptSignals,
-) -> Result<AgentEnd> {
-    for client in std::iter::once(programs.client()).chain(programs.further_clients()) {
-        let status = client.status().ok().flatten();
-        for notice in status.into_iter().flat_map(|status| status.notices) {
-            print_error(format_args!("trumanfs: {notice}"));
-        }
-    }
-    let changed = changed_stores(programs, run);
-    let Some(first) = changed.first() else {
-        print_error(format_args!("trumanfs: nothing was changed (run {run})"));
-        return Ok(AgentEnd::Exit(ExitReason::Ok));
-    };
-    let target = quote(first.path().as_os_str().as_bytes());
-    if args.discard {
-        return Ok(AgentEnd::Exit(discard(&changed, &target, run)));
-    }
-    print_summaries(&changed, run, RunDecision::Stays);
-    if !args.ask {
-        return Ok(AgentEnd::Exit(ExitReason::Ok));
-    }
-    if review::has_screen() {
-        let mut last = AgentEnd::Exit(ExitReason::Ok);
-        for client in &changed {
-            let target = quote(client.path().as_os_str().as_bytes());
-            last = review_run(client, &target, run, interrupt)?;
-            if matches!(last, AgentEnd::Signal(_)) {
-                break;
-            }
-        }
-        return Ok(last);
-    }
-    if ask_to_keep()? {
-        Ok(AgentEnd::Exit(ExitReason::Ok))
-    } else {
-        Ok(AgentEnd::Exit(discard(&changed, &target, run)))
-    }
-}
-
-/// Takes a run back, and says what it had changed.
-fn discard(changed: &[&Client], target: &str, run: &str) -> ExitReason {
-    let (exit, stand) = match undo::undo_agent_run(changed, target, run) {
-        Ok(exit @ (ExitReason::Ok | ExitReason::Nothing)) => (exit, RunDecision::TakenBack),
-        Ok(exit) => (exit, RunDecision::Stays),
-        Err(error) => {
-            report_failure(&error);
-            (ExitReason::of(error.kind()), RunDecision::Stays)
-        }
-    };
-    print_summaries(changed, run, stand);
-    exit
-}
-
-/// Has a run reviewed, and says what is left.
-fn review_run(
-    client: &Client,
-    target: &str,
-    run: &str,
-    interrupt: &InterruptSignals,
-) -> Result<AgentEnd> {
-    let own = client.reopen()?;
-    let scope = own.review_scope(Some(run), None)?;
-    // The screen knows what to do with signals.
-    let (left, _) = interrupt.during(|_| review::open_screen(own, scope, target.to_owned(), false));
-    let left = left?;
-    let scope = client.review_scope(Some(run), None)?;
-    match client.review(scope, false)?.len() as u64 {
-        0 => print_error(format_args!("trumanfs: nothing is left to be reviewed")),
-        number => print_error(format_args!(
-            "trumanfs: {} not accepted and not taken back: what was changed there stays\n look again:        trumanfs review {target} --run {run}",
-            count(number, "path")
-        )),
-    }
-    Ok(match left {
-        ScreenExit::Quit => AgentEnd::Exit(ExitReason::Ok),
-        ScreenExit::Signal(signal) => AgentEnd::Signal(signal),
-    })
-}
-
-/// Returns the stores in which a run has records, or may have some.
-fn changed_stores<'p>(programs: &'p ProgramHome, run: &str) -> Vec<&'p Client> {
-    let all = std::iter::once(programs.client()).chain(programs.further_clients());
-    let is_missing = |error: Error| error.kind() == FailureKind::Missing;
-    all.filter(|client| !client.run(run).is_err_and(is_missing))
-        .collect()
-}
-
-/// Says what a run has changed in each store, and how to take it back, or bring it back, in all.
-fn print_summaries(changed: &[&Client], run: &str, stand: RunDecision) {
-    let Some(first) = changed.first() else {
-        return print_error(format_args!("trumanfs: nothing was changed (run {run})"));
-    };
-    for client in changed {
-        let target = quote(client.path().as_os_str().as_bytes());
-        if changed.len() > 1 {
-            print_error(format_args!("in {target}:"));
-        }
-        print_summary(client, &target, run);
-    }
-    let target = quote(first.path().as_os_str().as_bytes());
-    let back = match stand {
-        RunDecision::Stays => format!("take it back:      trumanfs undo {target} --run {run}"),
-        RunDecision::TakenBack => format!("bring it back:     trumanfs redo {target}"),
-    };
-    Printer::to_stderr().line(format_args!(" {back}"));
-}
-
-/// Says what a run has changed in a store, and how to look at it.
-fn print_summary(client: &Client, target: &str, run: &str) {
-    let mut printer = Printer::to_stderr();
-    let mut is_same = false;
-    let differences = client
-        .diff_of_run(run, &WorldPath::root())
-        .and_then(|diff| {
-            is_same = diff.is_empty();
-            if is_same {
-                let line = "no name, content or permission is different; times and links may be";
-                printer.line(format_args!("trumanfs: {line}"));
-                Ok(())
-            } else {
-                inspect::print_summary(&mut printer, &diff, MAX_LISTED_PATHS)
-            }
-        });
-    printer.flush();
-    if let Err(error) = differences {
-        let why = error.full_message();
-        warn(false, &format!("what is different cannot be told: {why}"));
-    }
-    let lines = [
-        format!("what was done:     trumanfs log {target} --run {run}"),
-        format!("what is different: trumanfs diff {target} --run {run} --patch"),
-        format!("as a page:         trumanfs report {target} --run {run}"),
-    ];
-    for line in lines.iter().take(if is_same { 1 } else { lines.len() }) {
-        printer.line(format_args!(" {line}"));
-    }
-    printer.flush();
-}
-
-/// Asks whether the changes stay.
-fn ask_to_keep() -> Result<bool> {
-    // What the agent's queries have the terminal answer, and what was typed to the agent, is no answer to this.
-    let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
-    loop {
-        let mut out = std::io::stderr();
-        let asked =
-            write!(out, "Keep these changes? [k]eep, [d]iscard: ").and_then(|()| out.flush());
-        let mut answer = String::new();
-        let read = asked.and_then(|()| std::io::stdin().lock().read_line(&mut answer));
-        match (read, answer.trim()) {
-            (Ok(_), "d" | "discard") => return Ok(false),
-            // At the end of input nobody is there to answer, and nothing is lost by keeping.
-            (Ok(0) | Err(_), _) | (_, "k" | "keep") => return Ok(true),
-            _ => {}
-        }
-    }
 }

@@ -36,6 +36,9 @@ pub(in crate::cli) struct DiffArgs {
     /// A..B. Of what others changed meanwhile, that shows what they did to the same things, with a warning
     #[arg(long, value_name = "RUN", conflicts_with = "range")]
     run: Option<String>,
+    /// Only what this turn of a run changed: its number or `last`, in the newest conversation or in that of --run
+    #[arg(long, value_name = "N", conflicts_with = "range")]
+    turn: Option<String>,
     /// A range that begins with a hyphen; see [`ago`]
     #[arg(long, hide = true)]
     range: Option<OsString>,
@@ -73,12 +76,13 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<ExitReason> {
     let what: Vec<OsString> = args.range.iter().chain(&args.what).cloned().collect();
     let (range, path) = split_arguments(&what);
     let path = path.map_or_else(|| Ok(WorldPath::root()), |path| client.in_home(path))?;
-    let diff = match (&args.run, range) {
-        (None, range) => client.diff(range.as_deref().unwrap_or("last..now"), &path)?,
-        (Some(run), None) => client.diff_of_run(run, &path)?,
-        (Some(_), Some(range)) => {
+    let diff = match (&args.run, &args.turn, range) {
+        (None, None, range) => client.diff(range.as_deref().unwrap_or("last..now"), &path)?,
+        (run, Some(turn), None) => client.diff_of_turn(run.as_deref(), turn, &path)?,
+        (Some(run), None, None) => client.diff_of_run(run, &path)?,
+        (_, _, Some(range)) => {
             return Err(Error::usage(
-                format!("a run has its own points: {range:?} cannot be given with --run"),
+                format!("a run has its own points: {range:?} cannot be given with --run or --turn"),
                 "Give a path, or nothing.",
             ));
         }

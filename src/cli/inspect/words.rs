@@ -29,7 +29,10 @@ pub(super) fn describe(op: &Op) -> String {
         Op::Write { path, .. } | Op::Allocate { path, .. } | Op::Content { path, .. } => {
             format!("{word} {path}")
         }
-        Op::Checkpoint { name } => format!("{word} {name}"),
+        Op::Checkpoint {
+            mark: Some(mark), ..
+        } => mark.to_string(),
+        Op::Checkpoint { name, .. } => format!("{word} {name}"),
         // The words of the command: `undo 3`, `redo: …`, `restore /f as at …`.
         Op::Undo { what, .. } | Op::Accept { what, .. } => what.clone(),
         Op::Purge { entries } => format!("{word} {} entries of the trash", entries.len()),

@@ -19,6 +19,7 @@ use super::runnable::RunnableCommand;
 use super::sandbox::{PlacedMount, directories_of};
 use super::ssh_agent::SshAgentAccess;
 use super::terminal::UserTerminal;
+use super::turn_socket::{self, TurnSocket};
 use crate::client::MergeReport;
 use crate::error::{Error, Result};
 use crate::exec::CancelToken;
@@ -68,6 +69,8 @@ pub struct AgentCommand {
     pub placed: Vec<PlacedMount>,
     /// The ssh-agent of whoever started it, where it gets that.
     pub ssh_agent: Option<SshAgentAccess>,
+    /// The socket at which it says that turns begin.
+    pub turns: Option<TurnSocket>,
     /// The id of its run.
     pub run: RunId,
     /// The longest time that the agent may run.
@@ -159,6 +162,7 @@ impl ProgramHome {
             has_host_network: agent.has_host_network,
             placed: &agent.placed,
             ssh_agent: agent.ssh_agent.as_ref(),
+            turns: agent.turns.as_ref(),
             terminal: agent.terminal.as_ref(),
         };
         let mut execution =
@@ -246,6 +250,12 @@ impl ProgramHome {
         }
         dirs.retain(|dir| !usual.contains(dir));
         dirs.extend(usual.iter());
+        dirs.extend(
+            agent
+                .turns
+                .iter()
+                .map(|_| turn_socket::PROGRAM_DIR.as_bytes()),
+        );
         dirs.join(&b':')
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::sandbox::{LaunchError, PlacedMount, WritableDir};
 use super::ssh_agent::SshAgentAccess;
 use super::terminal::UserTerminal;
+use super::turn_socket::TurnSocket;
 
 /// The directory and the terminal of an agent, which an execution has and no policy gives.
 pub(super) struct AgentExtras<'a> {
@@ -16,6 +17,7 @@ pub(super) struct AgentExtras<'a> {
     pub(super) has_host_network: bool,
     pub(super) placed: &'a [PlacedMount],
     pub(super) ssh_agent: Option<&'a SshAgentAccess>,
+    pub(super) turns: Option<&'a TurnSocket>,
     pub(super) terminal: Option<&'a UserTerminal>,
 }
 
@@ -42,14 +44,15 @@ impl AgentExtras<'_> {
     pub(super) fn placed(&self) -> std::result::Result<Vec<PlacedMount>, LaunchError> {
         let socket = self.ssh_agent.map(SshAgentAccess::placed);
         let placed = self.placed.iter().map(|one| Ok(one.duplicate()?));
-        placed.chain(socket).collect()
+        let turns = self.turns.map(TurnSocket::placed).transpose()?;
+        let turns = turns.into_iter().flatten().map(Ok);
+        placed.chain(socket).chain(turns).collect()
     }
 
     /// Returns the further files of `/etc`.
     pub(super) fn etc_files(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        self.ssh_agent
-            .map(SshAgentAccess::known_hosts)
-            .into_iter()
-            .collect()
+        let known_hosts = self.ssh_agent.map(SshAgentAccess::known_hosts);
+        let of_turns = self.turns.iter().flat_map(|turns| turns.etc_files());
+        of_turns.cloned().chain(known_hosts).collect()
     }
 }

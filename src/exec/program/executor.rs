@@ -30,6 +30,7 @@ use super::sandbox::{
     ProgramOutcome, RunningProgram, SandboxPlan, Step,
 };
 use super::terminal::UserTerminal;
+use super::turn_socket::TurnServer;
 use crate::error::{Error, reason};
 use crate::exec::cancel::{CancelReason, CancelToken};
 use crate::exec::drain::drain;
@@ -186,12 +187,23 @@ impl<'p> ProgramExecution<'p> {
         told
     }
 
+    /// Answers whoever says in the sandbox that a turn begins.
+    fn serve_turns(
+        &self,
+        home: &Arc<dyn Home>,
+        programs: &ProgramHome,
+    ) -> Result<Option<TurnServer>, LaunchError> {
+        let socket = self.extra.as_ref().and_then(|extra| extra.turns);
+        let served = socket.map(|socket| socket.serve(home.clone(), programs.client()));
+        served.transpose()
+    }
+
     /// Runs the program to its end.
     fn run(
         &mut self,
         admitted: &HomeCommand<'p>,
         cancel: &CancelToken,
-        (home, run): (&dyn Home, RunId),
+        (home, run): (&Arc<dyn Home>, RunId),
         opened: Option<NetworkSetup>,
         mut streams: RequestStreams,
     ) -> Result<(ProgramOutcome, bool), LaunchError> {
@@ -209,7 +221,7 @@ impl<'p> ProgramExecution<'p> {
         let programs = admitted.0;
         let captured = opened.as_ref().map(NetworkSetup::captured);
         let plan = self.plan_of(admitted, [stdin, of_stdout, of_stderr], captured)?;
-        let mut running = launch(programs, home, plan)?;
+        let mut running = launch(programs, &**home, plan)?;
         let shown = running.shown().iter();
         self.report.bound = shown
             .map(|path| escape(path.as_os_str().as_bytes()))
@@ -222,6 +234,7 @@ impl<'p> ProgramExecution<'p> {
         let ssh_agent = self.extra.as_ref().and_then(|extra| extra.ssh_agent);
         let ssh_agent = ssh_agent.map(|access| access.serve(audit.clone(), run));
         let ssh_agent = ssh_agent.transpose()?;
+        let turns = self.serve_turns(home, programs)?;
         let gateway = open_gateway(running.take_sockets(), opened, audit, move || run)?;
         // With a terminal, nothing comes by the pipes.
         let connected = running.take_terminal().zip(self.terminal());
@@ -255,6 +268,7 @@ impl<'p> ProgramExecution<'p> {
             told.recv_timeout(end.saturating_duration_since(Instant::now()))
                 .is_ok()
         });
+        drop(turns);
         home.programs_have_ended();
         if let Some(gateway) = gateway {
             self.report.network_refusals = gateway.finish().in_words();
@@ -356,7 +370,7 @@ impl<'p> Executor for ProgramExecution<'p> {
             Ok(opened) => opened,
             Err(why) => return (blocked(format!("blocked: {why}")), ()),
         };
-        let beside = (&*home, admitted.run());
+        let beside = (&home, admitted.run());
         let (ended, is_read) = match self.run(admitted.plan(), &cancel, beside, opened, streams) {
             Ok(ended) => ended,
             Err(error) => return (blocked(error.to_string()), ()),

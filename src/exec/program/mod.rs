@@ -29,6 +29,7 @@ mod system_shell;
 mod terminal;
 pub mod token_cap;
 mod toolchains;
+mod turn_socket;
 
 pub use agent::{AgentCommand, AgentRun, SANDBOX_VARIABLES};
 pub use agent_watch::{AgentWatch, WatchSettings};
@@ -50,3 +51,4 @@ pub use trumanfs_policy as policy;
 pub use trumanfs_sandbox as sandbox;
 /// The network: the hosts that the program reaches from the sandbox.
 pub use trumanfs_sandbox::network;
+pub use turn_socket::{TurnRequest, TurnSocket};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::data_file;
 use super::secret_provider::SecretVariables;
@@ -44,11 +45,27 @@ pub struct AgentProfile {
     /// Variables that it gets with a secret, by the name of the secret's service, beside that service's or instead.
     #[serde(default)]
     pub secret_env: BTreeMap<String, SecretVariables>,
+    /// Files of `/etc` that it reads in its sandbox: texts, or what is written as JSON. They have its hooks for prompts, which
+    /// mark turns.
+    #[serde(default)]
+    pub etc: BTreeMap<PathBuf, Value>,
     /// Words that come right after its name, so that it does not try to make a sandbox of its own in this one.
     pub arguments: Vec<String>,
 }
 
 impl AgentProfile {
+    /// Returns the files of `/etc` with their contents.
+    pub fn etc_files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let content = |value: &Value| match value {
+            Value::String(text) => text.clone().into_bytes(),
+            value => value.to_string().into_bytes(),
+        };
+        let files = self.etc.iter();
+        files
+            .map(|(path, value)| (path.clone(), content(value)))
+            .collect()
+    }
+
     /// Returns the names of all profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
         FILES.iter().map(|(name, _)| *name)

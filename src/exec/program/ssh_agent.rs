@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::sandbox::ssh_agent::{
-    SOCKET_PATH, SignatureRecord, SshAgentProxy, SshAgentRules, SshAgentSocket,
-};
-use super::sandbox::{LaunchError, PlacedKind, PlacedMount, Step};
+use super::sandbox::ssh_agent::{self, SOCKET_PATH, SignatureRecord, SshAgentProxy, SshAgentRules};
+use super::sandbox::{LaunchError, PlacedKind, PlacedMount, SandboxSocket, Step};
 use crate::error::{Error, Result};
 use crate::exec::AuditLog;
 use crate::world::RunId;
@@ -22,7 +20,7 @@ const REFUSED: &str = "signature_refused";
 /// The socket of the proxy, and what may be signed there.
 #[derive(Debug)]
 pub struct SshAgentAccess {
-    socket: SshAgentSocket,
+    socket: SandboxSocket,
     rules: Arc<SshAgentRules>,
 }
 
@@ -30,9 +28,9 @@ impl SshAgentAccess {
     /// Makes the socket.
     ///
     /// # Errors
-    /// As [`SshAgentSocket::new`].
+    /// As [`SandboxSocket::new`].
     pub fn new(rules: SshAgentRules) -> Result<SshAgentAccess> {
-        let socket = SshAgentSocket::new();
+        let socket = SandboxSocket::new("ssh");
         Ok(SshAgentAccess {
             socket: socket.map_err(|error| Error::io("a socket for --ssh-agent", &error))?,
             rules: Arc::new(rules),
@@ -79,7 +77,7 @@ impl SshAgentAccess {
                 let _ = audit.write_event(run, "signature", event, &signature);
             }
         };
-        let served = self.socket.serve(self.rules.clone(), Box::new(observer));
+        let served = ssh_agent::serve(&self.socket, self.rules.clone(), Box::new(observer));
         served.map_err(|error| LaunchError {
             errno: Errno::from_io_error(&error),
             ..LaunchError::refused(Step::Network, "answering for the ssh-agent")

@@ -42,6 +42,7 @@ fn made(path: &str) -> Op {
 fn named(name: &str) -> Op {
     Op::Checkpoint {
         name: name.to_owned(),
+        mark: None,
     }
 }
 

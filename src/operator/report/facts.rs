@@ -136,7 +136,10 @@ impl SessionFacts {
             }
             // The daemon's own additions to changes that are counted already.
             Op::Gather { .. } | Op::Run { .. } => return,
-            Op::Checkpoint { name } => format!("checkpoint “{name}”"),
+            Op::Checkpoint {
+                mark: Some(mark), ..
+            } => mark.to_string(),
+            Op::Checkpoint { name, .. } => format!("checkpoint “{name}”"),
             Op::Undo { what, .. } | Op::Accept { what, .. } => what.clone(),
             Op::Purge { entries } => match entries.as_slice() {
                 [one] => format!("purged {}", escape(&one.0)),

@@ -45,7 +45,7 @@ pub use perform::{JointRun, UndoReport, UndoRequest, perform};
 pub use plan::plan;
 pub(in crate::operator) use planner::ConflictCause;
 pub use planner::{OnConflict, UndoConflict, UndoPlan};
-pub use select::{UndoScope, select};
+pub use select::{TurnRange, TurnScope, UndoScope, select};
 pub use selection::RecordSelection;
 pub use step_summary::in_words;
 pub(in crate::operator) use steps::FormerBytes;

@@ -5,7 +5,7 @@ use super::change_backend::ChangeBackend;
 use super::later_lines::describe_merged;
 use super::plan::plan;
 use super::planner::{OnConflict, UndoConflict};
-use super::select::{UndoScope, select};
+use super::select::{TurnScope, UndoScope, select};
 use super::step_summary::{StepSummary, summarize_plan};
 use crate::error::{Error, Result};
 use crate::journal::{Origin, OriginKind, RunId};
@@ -194,6 +194,7 @@ fn nothing_selected(wanted: &UndoScope) -> Error {
         from,
         session,
         run,
+        turns,
         pid,
         program,
         paths,
@@ -206,6 +207,7 @@ fn nothing_selected(wanted: &UndoScope) -> Error {
     };
     let mut asked: Vec<String> = paths.iter().map(|path| format!("--path {path}")).collect();
     asked.extend(run.map(|run| format!("--run {run}")));
+    asked.extend(turns.iter().map(TurnScope::option));
     asked.extend(pid.map(|pid| format!("--pid {pid}")));
     asked.extend(program.iter().map(|program| format!("--program {program}")));
     let matches = if asked.is_empty() {

@@ -32,6 +32,9 @@ pub enum UndoScope {
         /// The only run, if any.
         #[serde(default)]
         run: Option<RunId>,
+        /// The only turns of runs, if any.
+        #[serde(default)]
+        turns: Option<TurnScope>,
         /// The only process, if any.
         pid: Option<u32>,
         /// The only program, by its name or its path, if any.
@@ -40,6 +43,56 @@ pub enum UndoScope {
         #[serde(default)]
         paths: Vec<String>,
     },
+}
+
+/// A turn of a conversation, and maybe the later ones.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct TurnScope {
+    /// The turn's number.
+    pub number: u32,
+    /// True if the later turns are meant, too.
+    pub and_later: bool,
+    /// The parts of runs that these turns are.
+    pub ranges: Vec<TurnRange>,
+}
+
+/// The part of a run that is a turn.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct TurnRange {
+    /// The run.
+    pub run: RunId,
+    /// The record of its mark.
+    pub begin: Operation,
+    /// The record of the run's next mark, if there is one.
+    pub next: Option<Operation>,
+}
+
+impl TurnScope {
+    /// Returns the option of `undo` that means this.
+    pub fn option(&self) -> String {
+        let option = if self.and_later {
+            "--to-turn"
+        } else {
+            "--turn"
+        };
+        format!("{option} {}", self.number)
+    }
+
+    /// Returns whether one of the turns begins with a record.
+    pub fn has(&self, begin: &Operation) -> bool {
+        self.ranges.iter().any(|range| range.begin == *begin)
+    }
+
+    fn includes(&self, session: &str, record: &Record) -> bool {
+        let at = (session, record.seq);
+        let is_before = |next: &Operation| at < (next.session.as_str(), next.seq);
+        let in_range = |range: &&TurnRange| {
+            record.origin.run == Some(range.run)
+                && at > (range.begin.session.as_str(), range.begin.seq)
+                && range.next.as_ref().is_none_or(is_before)
+        };
+        self.ranges.iter().any(|range| in_range(&range))
+    }
 }
 
 /// An earlier undo.
@@ -228,6 +281,7 @@ pub fn select(store: &Store, wanted: &UndoScope) -> Result<RecordSelection> {
             from,
             session: only,
             run,
+            turns,
             pid,
             program,
             paths,
@@ -239,8 +293,11 @@ pub fn select(store: &Store, wanted: &UndoScope) -> Result<RecordSelection> {
                     break;
                 }
                 let in_session = only.as_ref().is_none_or(|only| **only == *session);
+                let one = session.clone();
                 pass.note_record(&session, record, |record| {
+                    let turns = turns.as_ref();
                     in_session
+                        && turns.is_none_or(|turns| turns.includes(&one, record))
                         && run.is_none_or(|run| record.origin.run == Some(run))
                         && is_by(record, *pid, program.as_deref())
                 });

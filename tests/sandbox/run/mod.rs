@@ -36,6 +36,7 @@ mod pins;
 mod place;
 mod scratch;
 mod set_ids;
+mod turns;
 mod unknown_writer;
 
 use std::ffi::OsStr;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A model that says what a script says, for agents that are real.
 
-    model.py CALLS.json REQUESTS.jsonl      CALLS: [{"name": TOOL, "input": {…} or "a text"}, …]
+    model.py CALLS.json REQUESTS.jsonl      CALLS: [{"name": TOOL, "input": {…} or "a text"}, null, …]
 
 Prints its port on 127.0.0.1 and serves until its standard input ends. The first answer of a conversation is the first call,
-the next answer the next one, and the last one ends the turn: what has been answered shows in the request, so nothing is
+the next answer the next one, and the last one, as each null, ends the turn: what has been answered shows in the request, so nothing is
 remembered between requests. Speaks the Messages API (Claude Code) and the Responses API (Codex), both as streams. Each request
 is appended to REQUESTS as {"path": …, "asked": …}.
 """
@@ -21,9 +21,9 @@ REQUESTS = open(sys.argv[2], "a", encoding="utf-8")
 def messages(asked):
     """Yields the events of an answer of the Messages API."""
     parts = [part for message in asked["messages"] if isinstance(message["content"], list) for part in message["content"]]
-    done = sum(part.get("type") == "tool_result" for part in parts)
+    done = sum(part.get("type") == "tool_result" or part.get("text") == "done" for part in parts)
     # What an agent asks without tools is its own affair: a title, a summary.
-    calls = CALLS[done : done + 1] if asked.get("tools") else []
+    calls = [call for call in CALLS[done : done + 1] if call] if asked.get("tools") else []
     message = {"id": f"msg_{done}", "type": "message", "role": "assistant", "model": asked["model"], "content": []}
     ends = {"stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
     yield {"type": "message_start", "message": message | ends}
@@ -43,9 +43,10 @@ def messages(asked):
 
 def responses(asked):
     """Yields the events of an answer of the Responses API."""
-    done = sum(item.get("type", "").endswith("_call_output") for item in asked["input"])
+    ended = lambda item: any(part.get("text") == "done" for part in item.get("content") or [] if isinstance(part, dict))
+    done = sum(item.get("type", "").endswith("_call_output") or ended(item) for item in asked["input"])
     item = {"id": f"item_{done}", "status": "completed"}
-    if done >= len(CALLS):
+    if done >= len(CALLS) or not CALLS[done]:
         text = {"type": "output_text", "text": "done", "annotations": []}
         item |= {"type": "message", "role": "assistant", "content": [text]}
     else:

@@ -16,7 +16,7 @@ mod wire;
 pub use confirm::Confirmation;
 pub use known_hosts::KnownHosts;
 pub use log::{SignatureObserver, SignatureRecord};
-pub use proxy::{SOCKET_PATH, SshAgentProxy, SshAgentRules, SshAgentSocket};
+pub use proxy::{SOCKET_PATH, SshAgentProxy, SshAgentRules, serve};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]

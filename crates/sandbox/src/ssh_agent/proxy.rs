@@ -6,7 +6,7 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,7 +14,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::confirm::Confirmation;
@@ -22,6 +21,7 @@ use super::known_hosts::KnownHosts;
 use super::log::{SignatureLog, SignatureObserver, SignatureRecord};
 use super::session::{AgentDecision, AgentSession};
 use crate::network::stop_signal::{StopSignal, WaitOutcome};
+use crate::sandbox_socket::SandboxSocket;
 use trumanfs_policy::network::HostRules;
 
 /// The path of the socket in a sandbox.
@@ -60,116 +60,36 @@ pub struct SshAgentRules {
     pub program: String,
 }
 
-/// A socket that is listened at, and that nobody has connected to.
-#[derive(Debug)]
-pub struct SshAgentSocket {
-    listener: UnixListener,
-    dir: PathBuf,
-    fd: OwnedFd,
-}
-
-impl SshAgentSocket {
-    /// Makes a socket in a directory of its own, which is removed when this is dropped.
-    ///
-    /// # Errors
-    /// Errors of `mkdir(2)`, `bind(2)` and `open(2)`.
-    pub fn new() -> std::io::Result<SshAgentSocket> {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let base = runtime.filter(|dir| dir.is_absolute() && dir.is_dir());
-        let base = base.unwrap_or_else(std::env::temp_dir);
-        let mut number = [0; 16];
-        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
-        let name = format!("trumanfs-ssh-{:032x}", u128::from_le_bytes(number));
-        let dir = base.join(name);
-        rustix::fs::mkdirat(CWD, &dir, Mode::RWXU)?;
-        let made = SocketDirectory(dir);
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(CWD, &made.0, flags, Mode::empty())?;
-        // The path of a socket can be 107 bytes long, and that of the directory may be longer.
-        let path = format!(
-            "/proc/self/fd/{}/agent",
-            std::os::fd::AsRawFd::as_raw_fd(&opened)
-        );
-        let listener = UnixListener::bind(path)?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&opened, "agent", flags, Mode::empty())?;
-        Ok(SshAgentSocket {
-            listener,
-            dir: made.keep(),
-            fd,
-        })
-    }
-
-    /// Returns what stands for the socket.
-    #[must_use]
-    pub fn fd(&self) -> &OwnedFd {
-        &self.fd
-    }
-
-    /// Answers at the socket by these rules. On the host nothing leads to it from now on: it is to be shown in a sandbox
-    /// before.
-    ///
-    /// # Errors
-    /// No thread can be started, or no pipe made.
-    pub fn serve(
-        &self,
-        rules: Arc<SshAgentRules>,
-        observer: SignatureObserver,
-    ) -> std::io::Result<SshAgentProxy> {
-        remove_socket(&self.dir);
-        let listener = self.listener.try_clone()?;
-        listener.set_nonblocking(true)?;
-        let log = Arc::new(SignatureLog::new(observer));
-        let (stop, stopping) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (alive, ended) = mpsc::channel();
-        let server = SshAgentServer {
-            rules,
-            log: log.clone(),
-            listener,
-            stop: StopSignal(Arc::new(stop)),
-            count: Arc::new(AtomicUsize::new(0)),
-            alive,
-        };
-        let thread = std::thread::Builder::new()
-            .name("ssh-agent".to_owned())
-            .spawn(move || server.accept())?;
-        Ok(SshAgentProxy {
-            log,
-            stopping: Some(stopping),
-            thread: Some(thread),
-            ended,
-        })
-    }
-}
-
-impl Drop for SshAgentSocket {
-    fn drop(&mut self) {
-        remove_socket(&self.dir);
-    }
-}
-
-/// A directory that is removed unless it is kept.
-struct SocketDirectory(PathBuf);
-
-impl SocketDirectory {
-    fn keep(mut self) -> PathBuf {
-        std::mem::take(&mut self.0)
-    }
-}
-
-impl Drop for SocketDirectory {
-    fn drop(&mut self) {
-        remove_socket(&self.0);
-    }
-}
-
-/// Removes a socket with its directory, which nobody else can write to. Twice does no harm.
-fn remove_socket(dir: &Path) {
-    if dir.as_os_str().is_empty() {
-        return;
-    }
-    let _ = rustix::fs::unlinkat(CWD, dir.join("agent"), AtFlags::empty());
-    let _ = rustix::fs::unlinkat(CWD, dir, AtFlags::REMOVEDIR);
+/// Answers at a socket by these rules. On the host nothing leads to it from now on: it is to be shown in a sandbox before.
+///
+/// # Errors
+/// No thread can be started, or no pipe made.
+pub fn serve(
+    socket: &SandboxSocket,
+    rules: Arc<SshAgentRules>,
+    observer: SignatureObserver,
+) -> std::io::Result<SshAgentProxy> {
+    let listener = socket.take_listener()?;
+    let log = Arc::new(SignatureLog::new(observer));
+    let (stop, stopping) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (alive, ended) = mpsc::channel();
+    let server = SshAgentServer {
+        rules,
+        log: log.clone(),
+        listener,
+        stop: StopSignal(Arc::new(stop)),
+        count: Arc::new(AtomicUsize::new(0)),
+        alive,
+    };
+    let thread = std::thread::Builder::new()
+        .name("ssh-agent".to_owned())
+        .spawn(move || server.accept())?;
+    Ok(SshAgentProxy {
+        log,
+        stopping: Some(stopping),
+        thread: Some(thread),
+        ended,
+    })
 }
 
 /// The threads that answer for a user's agent. Dropping it ends all connections.

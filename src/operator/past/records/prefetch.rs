@@ -190,7 +190,7 @@ mod tests {
         for seq in 1..=BATCH_RECORDS as u64 + 9 {
             let name = format!("{seq}");
             journal
-                .note(crate::journal::Op::Checkpoint { name }, None)
+                .note(crate::journal::Op::Checkpoint { name, mark: None }, None)
                 .unwrap();
             if seq % 3 == 0 {
                 journal.add_stamps([LeftState {
