@@ -17,6 +17,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("versions", "trumanfs versions ~/project README.md"),
     ("cat", "trumanfs cat ~/project README.md --at -2h"),
+    ("usage", "trumanfs usage ~/project --depth 2"),
     ("undo", "trumanfs undo ~/project --session last --dry-run"),
     ("redo", "trumanfs redo ~/project"),
     ("mark", "trumanfs mark 'fix the tests'"),

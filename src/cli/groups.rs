@@ -11,7 +11,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Look",
         &[
-            "log", "show", "diff", "review", "report", "versions", "cat", "session",
+            "log", "show", "diff", "review", "report", "versions", "cat", "session", "usage",
         ],
     ),
     (

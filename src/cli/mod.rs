@@ -89,6 +89,8 @@ enum CliCommand {
     Versions(inspect::VersionsArgs),
     /// Writes what a path held, now or at an earlier point, to standard output
     Cat(inspect::CatArgs),
+    /// Says what takes space: live files, trash, former contents; by directory, program, run and age
+    Usage(inspect::StoreUsageArgs),
     /// Takes back what was done: operations, a program's or a process's doing, a session, everything since a point
     Undo(undo::UndoArgs),
     /// Takes the last undo or restore back; again, the one before
@@ -295,6 +297,7 @@ fn run_command(command: CliCommand) -> Result<ExitCode> {
         CliCommand::Diff(args) => inspect::diff(&args),
         CliCommand::Versions(args) => inspect::versions(&args),
         CliCommand::Cat(args) => inspect::cat(&args),
+        CliCommand::Usage(args) => inspect::usage(&args),
         CliCommand::Undo(args) => undo::undo(&args),
         CliCommand::Redo(args) => undo::redo(&args),
         CliCommand::Review(args) => review::review(&args),

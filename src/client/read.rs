@@ -12,8 +12,9 @@ use crate::operator::point::Operation;
 use crate::operator::run::RunSummary;
 use crate::operator::session::Session;
 use crate::operator::show::RecordDetails;
+use crate::operator::store_usage::StoreUsage;
 use crate::operator::versions::PathVersions;
-use crate::operator::{diff, report, run, session, show, versions};
+use crate::operator::{diff, report, run, session, show, store_usage, versions};
 use crate::world::RunId;
 
 /// A session or a run as a page of HTML.
@@ -132,6 +133,15 @@ impl Client {
     pub fn versions(&self, path: &WorldPath) -> Result<PathVersions> {
         self.seal();
         versions::versions(&self.store, path)
+    }
+
+    /// Finds out what takes space in the store. Directories are told apart by their first `depth` components.
+    ///
+    /// # Errors
+    /// As [`store_usage::store_usage`].
+    pub fn store_usage(&self, depth: usize) -> Result<StoreUsage> {
+        self.seal();
+        store_usage::store_usage(&self.store, depth)
     }
 
     /// Opens the content that a path had at a point.

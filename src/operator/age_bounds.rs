@@ -37,13 +37,17 @@ impl AgeBounds {
     /// Takes the next record. Returns the time before which it was not made, RFC 3339.
     pub(super) fn not_before(&mut self, record: &Record) -> &str {
         let (boot, began) = &self.boot;
-        let is_of_boot = matches!(&record.op, Op::Begin { boot: of, .. } if of == boot);
+        if matches!(&record.op, Op::Begin { boot: of, .. } if of == boot) && *began > self.latest {
+            self.latest.clone_from(began);
+        }
+        self.not_before_time(&record.time)
+    }
+
+    /// As [`AgeBounds::not_before`], for a record that begins no session, by its time alone.
+    pub(super) fn not_before_time(&mut self, time: &str) -> &str {
         // All have the same form, so that their texts sort as the times.
-        let bounds = [Some(&record.time), is_of_boot.then_some(began)];
-        for bound in bounds.into_iter().flatten() {
-            if *bound > self.latest {
-                self.latest.clone_from(bound);
-            }
+        if *time > *self.latest {
+            time.clone_into(&mut self.latest);
         }
         &self.latest
     }

@@ -27,6 +27,7 @@ pub mod review;
 pub mod run;
 pub mod session;
 pub mod show;
+pub mod store_usage;
 pub mod text;
 pub mod trash;
 mod trash_size;

@@ -21,6 +21,11 @@ use crate::journal::{JournalReader, Op, seq_at, tail};
 use crate::world::store::settle::{open_journal, sessions};
 use ambiguity::is_ambiguous;
 
+/// Returns when the day began in this machine's zone, as `today` means it.
+pub(super) fn start_of_today(now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    typed_time::parse_short("today", now)
+}
+
 /// A record, by its session and number. It is written `SESSION:NUMBER`, in JSON too.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,

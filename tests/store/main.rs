@@ -64,4 +64,5 @@ mod undo;
 mod undo_by_user;
 mod undo_editors;
 mod undo_hostile;
+mod usage;
 mod weak_disks;

@@ -23,6 +23,7 @@ const LINES: &[&[&str]] = &[
     &["show", "T", "2"],
     &["diff", "T"],
     &["versions", "T", "a"],
+    &["usage", "T"],
     &["cat", "T", "a"],
     &["trash", "list", "T"],
     &["trash", "usage", "T"],

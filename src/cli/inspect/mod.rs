@@ -9,6 +9,7 @@ pub(super) mod patch;
 mod session;
 mod show;
 mod status;
+mod usage;
 mod versions;
 mod words;
 
@@ -17,5 +18,6 @@ pub(super) use log::{LogArgs, log};
 pub(super) use session::{SessionCommand, session};
 pub(super) use show::{ShowArgs, show};
 pub(super) use status::{StatusArgs, status};
+pub(super) use usage::{StoreUsageArgs, usage};
 pub(super) use versions::{CatArgs, VersionsArgs, cat, versions};
 pub(super) use words::{author_words, process_words};

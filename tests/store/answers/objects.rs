@@ -147,6 +147,7 @@ fn go_through(page: &Page, target: &str, first: &str) {
     let conflict = check("undo", &["undo", target, &of("unlink")], 4);
     assert_eq!(conflict[0]["stopped"], true);
     check("trash usage", &["trash", "usage", target], 0);
+    check("usage", &["usage", target, "--depth", "2"], 0);
     check(
         "trash purge --dry-run",
         &["trash", "purge", target, "--all", "--versions", "--dry-run"],
