@@ -83,7 +83,10 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "mcp-clients",
         "clients of the Model Context Protocol are in target/mcp-clients",
     ),
-    ("agents", "Claude Code and Codex are in target/agents"),
+    (
+        "agents",
+        "Claude Code, Codex, Gemini CLI and opencode are in target/agents",
+    ),
     (
         "package-tools",
         "uv, pnpm, Node and npm are in target/package-tools",

@@ -1,7 +1,7 @@
-//! Agents that are real: Claude Code and Codex, from npm, whose model is `hooks/model.py`; and Python, as an agent that runs lines
+//! Agents that are real: Claude Code, Codex, Gemini CLI and opencode, from npm, whose model is `hooks/model.py`; and Python, as an agent that runs lines
 //! by `$SHELL`.
 //!
-//! `tests/shell/hooks/get_agents target/agents` gets the two, as CI does: some 650 MB, in a quarter of a minute.
+//! `tests/shell/hooks/get_agents target/agents` gets them, as CI does: some 1.2 GB.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -712,5 +712,65 @@ fn prompts_of_real_agents_are_turns() {
             ["one\n", "x\n", "three\n"],
             "{name}"
         );
+    }
+}
+
+/// Two prompts to agents of another kind, the second one in a run of its own.
+#[test]
+fn prompts_of_gemini_and_opencode_are_turns() {
+    need_mount!();
+    let (gemini, opencode) = (need_agent!("gemini"), need_agent!("opencode"));
+    let gemini_settings = r#"{"security":{"auth":{"selectedType":"gemini-api-key"}}}"#;
+    let agents = repository().join("target/agents");
+    for (name, program, tool) in [
+        ("gemini", &gemini, "run_shell_command"),
+        ("opencode", &opencode, "bash"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().canonicalize().unwrap().join("project");
+        fs::create_dir(&store).unwrap();
+        let line = "echo one > a; echo x > b";
+        let model = Model::start(&json!([
+            {"name": tool, "input": {"command": line, "description": "x"}},
+        ]));
+        let url = format!("http://127.0.0.1:{}", model.port);
+        let provider = json!({"options": {"baseURL": format!("{url}/v1"), "apiKey": "none"}});
+        let settings =
+            json!({"model": "anthropic/claude-sonnet-4-5", "provider": {"anthropic": provider}});
+        let env = [
+            format!("GOOGLE_GEMINI_BASE_URL={url}"),
+            "GEMINI_API_KEY=none".to_owned(),
+            format!("OPENCODE_CONFIG_CONTENT={settings}"),
+        ];
+        let net = format!("allow=127.0.0.1:{}", model.port);
+        let program = program.to_str().unwrap();
+        for (number, prompt) in ["make it", "change it"].iter().enumerate() {
+            let go_on = |option: &'static str| if number > 0 { option } else { "" };
+            let script = match name {
+                "gemini" => format!(
+                    "mkdir -p ~/.gemini; echo '{gemini_settings}' > ~/.gemini/settings.json; \
+                     exec {program} -p '{prompt}' --yolo --skip-trust -m gemini-2.5-pro {}",
+                    go_on("--resume latest")
+                ),
+                _ => format!("exec {program} run {} '{prompt}'", go_on("-c")),
+            };
+            let mut words = vec!["--profile", name, "--net", &net];
+            words.extend(env.iter().flat_map(|one| ["--env", one.as_str()]));
+            words.extend(["--bind-ro", agents.to_str().unwrap()]);
+            words.extend(["--", "bash", "-c", &script]);
+            let Some(output) = in_agent(&store, &words) else {
+                skip!("sandbox", "no sandbox can be made here");
+            };
+            assert!(output.status.success(), "{name}: {}", describe(&output));
+        }
+        let target = store.to_str().unwrap();
+        let log = trumanfs(&["log", target]);
+        let log = String::from_utf8_lossy(&log.stdout);
+        for turn in ["turn 1: ", "make it", "turn 2: ", "change it"] {
+            assert!(log.contains(turn), "{name}: {turn}: {log}");
+        }
+        let undone = trumanfs(&["undo", target, "--to-turn", "1"]);
+        assert!(undone.status.success(), "{name}: {}", describe(&undone));
+        assert!(!store.join("a").exists() && !store.join("b").exists());
     }
 }

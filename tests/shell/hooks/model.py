@@ -5,8 +5,8 @@
 
 Prints its port on 127.0.0.1 and serves until its standard input ends. The first answer of a conversation is the first call,
 the next answer the next one, and the last one, as each null, ends the turn: what has been answered shows in the request, so nothing is
-remembered between requests. Speaks the Messages API (Claude Code) and the Responses API (Codex), both as streams. Each request
-is appended to REQUESTS as {"path": …, "asked": …}.
+remembered between requests. Speaks the Messages API (Claude Code, opencode), the Responses API (Codex) and the Gemini API (Gemini
+CLI), all as streams. Each request is appended to REQUESTS as {"path": …, "asked": …}.
 """
 
 import http.server
@@ -66,6 +66,17 @@ def responses(asked):
     yield {"type": "response.completed", "response": response | {"output": [item], "usage": usage}}
 
 
+def contents(asked):
+    """Returns the parts of an answer of the Gemini API."""
+    parts = [part for content in asked["contents"] for part in content["parts"]]
+    done = sum("functionResponse" in part or part.get("text") == "done" for part in parts)
+    calls = [call for call in CALLS[done : done + 1] if call] if asked.get("tools") else []
+    part = {"functionCall": {"name": calls[0]["name"], "args": calls[0]["input"]}} if calls else {"text": "done"}
+    candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "script"}
+
+
 class Model(http.server.BaseHTTPRequestHandler):
     """One connection of an agent."""
 
@@ -77,7 +88,11 @@ class Model(http.server.BaseHTTPRequestHandler):
         REQUESTS.write(json.dumps({"path": path, "asked": asked}) + "\n")
         REQUESTS.flush()
         events = {"/v1/messages": messages, "/v1/responses": responses}.get(path)
-        if events:
+        if path.endswith(":streamGenerateContent"):
+            self.answer("text/event-stream", f"data: {json.dumps(contents(asked))}\r\n\r\n")
+        elif path.endswith(":generateContent"):
+            self.answer("application/json", json.dumps(contents(asked)))
+        elif events:
             lines = (f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events(asked))
             self.answer("text/event-stream", "".join(lines))
         else:
