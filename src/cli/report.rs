@@ -34,6 +34,9 @@ pub(super) struct ReportArgs {
     /// Only this run, one request of an executor: its id, a unique beginning of it, or `last`
     #[arg(long, value_name = "RUN", conflicts_with = "session")]
     run: Option<String>,
+    /// Only this turn of a run: its number or `last`, in the newest conversation or in that of --run
+    #[arg(long, value_name = "N", conflicts_with = "session")]
+    turn: Option<String>,
 }
 
 /// Writes a session or a run down as a page.
@@ -52,7 +55,8 @@ pub(super) fn report(args: &ReportArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let bar = spinner("reading");
     let step = &mut |what| bar.set_message(what);
-    let written = client.report(args.session.as_deref(), args.run.as_deref(), step);
+    let of_run = (args.run.as_deref(), args.turn.as_deref());
+    let written = client.report(args.session.as_deref(), of_run, step);
     bar.finish_and_clear();
     let report = written?;
     let page = report.page.as_bytes();

@@ -153,20 +153,24 @@ impl Client {
         versions::content_at(&self.store, path, &self.point(at)?)
     }
 
-    /// Writes a session, or a run of it, down as a page of HTML. Both are as they were typed; the newest mount where
-    /// both are absent.
+    /// Writes a session, a run of it, or a turn of that, down as a page of HTML. All are as they were typed; the newest mount
+    /// where all are absent.
     ///
     /// # Errors
     /// As [`report::page`].
     pub fn report(
         &self,
         session: Option<&str>,
-        run: Option<&str>,
+        (run, turn): (Option<&str>, Option<&str>),
         step: &mut dyn FnMut(&'static str),
     ) -> Result<ReportPage> {
         use std::os::unix::ffi::OsStrExt;
         self.seal();
-        let run = run.map(|run| self.run(run)).transpose()?;
+        let turn = turn.map(|turn| self.turn(run, turn)).transpose()?;
+        let run = match (&turn, run) {
+            (Some(turn), _) => Some(turn.to_run(&self.store)?),
+            (None, run) => run.map(|run| self.run(run)).transpose()?,
+        };
         let id = match (&run, session) {
             (Some(run), _) => run.first.session.clone(),
             (None, Some(session)) => self.session(session)?,
@@ -177,13 +181,14 @@ impl Client {
         let page = report::page(
             &self.store,
             &id,
-            run.as_ref(),
+            (run.as_ref(), turn.as_ref()),
             whole.as_os_str().as_bytes(),
             step,
         )?;
-        let (kind, id) = match run {
-            Some(run) => ("run", run.id.to_string()),
-            None => ("session", id.to_string()),
+        let (kind, id) = match (run, turn) {
+            (Some(run), Some(turn)) => ("turn", format!("{}-{}", run.id, turn.mark.turn)),
+            (Some(run), None) => ("run", run.id.to_string()),
+            (None, _) => ("session", id.to_string()),
         };
         Ok(ReportPage { kind, id, page })
     }

@@ -2,6 +2,7 @@
 
 use super::target::Client;
 use super::undo::UndoOptions;
+use super::undo_turns::expect_whole;
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
 use crate::name::{SubtreeSet, WorldPath};
@@ -10,7 +11,7 @@ use crate::operator::review::{
     AcceptReport, AcceptRequest, PathHunks, Review, ReviewScope, accept, newest,
 };
 use crate::operator::undo::edit::{EditReport, EditRequest, edit_file};
-use crate::operator::undo::{UndoReport, UndoRequest, UndoScope};
+use crate::operator::undo::{OnConflict, TurnScope, UndoReport, UndoRequest, UndoScope};
 use crate::world::Caller;
 
 /// The number of times that a review is read that does not fit the store: somebody was changing it while it was read.
@@ -23,6 +24,14 @@ impl Client {
     /// As [`ReviewScope::find`].
     pub fn review_scope(&self, run: Option<&str>, session: Option<&str>) -> Result<ReviewScope> {
         ReviewScope::find(&self.store, run, session)
+    }
+
+    /// Finds the turn that a review is about, as [`ReviewScope::of_turn`].
+    ///
+    /// # Errors
+    /// As [`ReviewScope::of_turn`].
+    pub fn review_scope_of_turn(&self, run: Option<&str>, turn: &str) -> Result<ReviewScope> {
+        ReviewScope::of_turn(&self.store, run, turn)
     }
 
     /// Finds what nobody has accepted yet; with `all`, what was accepted as well.
@@ -220,7 +229,7 @@ impl Client {
     /// Returns the undo that takes back what a review lists: these paths and what is below them, or everything.
     ///
     /// # Errors
-    /// [`Error::Missing`] where nothing is listed there.
+    /// [`Error::Missing`] where nothing is listed there; [`Error::Conflict`] as for [`Client::undo_request`] of a turn.
     pub fn reject_request(
         &self,
         review: &Review<'_>,
@@ -228,6 +237,11 @@ impl Client {
         how: UndoOptions,
     ) -> Result<UndoRequest> {
         let scope = review.scope();
+        if let Some(turn) = &scope.turn
+            && how.on_conflict == OnConflict::Stop
+        {
+            expect_whole(std::slice::from_ref(turn))?;
+        }
         let wanted = match paths {
             [] if review.is_empty() => return Err(nothing_at(paths)),
             // What was accepted stays.
@@ -238,7 +252,11 @@ impl Client {
                 from: scope.from.clone(),
                 session: scope.session.clone(),
                 run: scope.run_id(),
-                turns: None,
+                turns: scope.turn.as_ref().map(|turn| TurnScope {
+                    number: turn.mark.turn,
+                    and_later: false,
+                    ranges: vec![turn.range()],
+                }),
                 pid: None,
                 program: None,
                 paths: Vec::new(),

@@ -84,7 +84,8 @@ impl Client {
     /// Finds out what is to be taken back: what was typed becomes points and sessions of this store.
     ///
     /// # Errors
-    /// [`Error::Usage`] where nothing was given; as [`point::point`], [`point::operation`] and [`point::session`].
+    /// [`Error::Usage`] where nothing was given; [`Error::Conflict`] where a file was open for writing when a turn that is
+    /// asked for began or ended; as [`point::point`], [`point::operation`] and [`point::session`].
     pub fn undo_request(&self, what: &UndoQuery, how: UndoOptions) -> Result<UndoRequest> {
         if what.turn.is_some() || what.to_turn.is_some() {
             return self.undo_request_for_turns(what, how);

@@ -64,7 +64,7 @@ impl Client {
 ///
 /// # Errors
 /// [`Error::Conflict`] naming such files.
-fn expect_whole(turns: &[RunTurn]) -> Result<()> {
+pub(super) fn expect_whole(turns: &[RunTurn]) -> Result<()> {
     /// The most that are named.
     const MAX_NAMED: usize = 5;
     let shared = turn::shared_files(turns);

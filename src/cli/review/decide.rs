@@ -27,6 +27,9 @@ struct ChangeArgs {
     /// The changes of a session instead of a run, whoever made them; `last` is the newest
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    /// Only what this turn of the run changed: its number or `last`
+    #[arg(long, value_name = "N", conflicts_with = "session")]
+    turn: Option<String>,
     /// Only these hunks of one path, by the numbers that `review --patch` shows: 2, or 1,3
     #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
     hunk: Vec<usize>,
@@ -78,7 +81,10 @@ impl ChangeArgs {
         let (run, paths) = self.run_and_paths()?;
         let paths = paths.iter().map(|path| client.in_home(path));
         let paths = paths.collect::<Result<_>>()?;
-        let scope = client.review_scope(run, self.session.as_deref())?;
+        let scope = match &self.turn {
+            Some(turn) => client.review_scope_of_turn(run, turn)?,
+            None => client.review_scope(run, self.session.as_deref())?,
+        };
         Ok((client.review(scope, false)?, paths))
     }
 
@@ -159,7 +165,7 @@ pub(in crate::cli) fn reject(args: &RejectArgs) -> Result<ExitReason> {
     let Some(others) = others else {
         return undo_and_print(&client, &request, &args.how, &next, None);
     };
-    if !paths.is_empty() {
+    if !paths.is_empty() || args.which.turn.is_some() {
         name_other_parts(&others, "reject", args.how.json);
         return undo_and_print(&client, &request, &args.how, &next, None);
     }

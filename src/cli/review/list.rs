@@ -25,7 +25,10 @@ pub(in crate::cli) struct ReviewArgs {
     /// Only what this run changed, one request of an executor: its id, a unique beginning of it, or `last`
     #[arg(long, value_name = "RUN", conflicts_with = "session")]
     run: Option<String>,
-    /// Only what was changed in this session; without --run and --session, everything since the last mount
+    /// Only what this turn of a run changed: its number or `last`, in the newest conversation or in that of --run
+    #[arg(long, value_name = "N", conflicts_with = "session")]
+    turn: Option<String>,
+    /// Only what was changed in this session; without --run, --turn and --session, everything since the last mount
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// Also list what was accepted
@@ -43,7 +46,11 @@ pub(in crate::cli) struct ReviewArgs {
 /// Reviews: on a terminal with the screen, else as a list.
 pub(in crate::cli) fn review(args: &ReviewArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
-    let scope = client.review_scope(args.run.as_deref(), args.session.as_deref())?;
+    let run = args.run.as_deref();
+    let scope = match &args.turn {
+        Some(turn) => client.review_scope_of_turn(run, turn)?,
+        None => client.review_scope(run, args.session.as_deref())?,
+    };
     if !args.json && !args.patch && has_screen() {
         let target = quote(args.target.as_os_str().as_bytes());
         return at_screen(client, scope, target, args.all);

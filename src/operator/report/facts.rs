@@ -13,6 +13,7 @@ use crate::journal::{JournalReader, Op, Record};
 use crate::name::{WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::run::RunSummary;
+use crate::operator::turn::RunTurn;
 use crate::operator::usage::program;
 use crate::world::store::settle::open_journal;
 
@@ -67,6 +68,8 @@ pub(super) struct SessionFacts {
     pub(super) id: String,
     /// The run of the session that the page is about, if any.
     pub(super) run: Option<RunSummary>,
+    /// The turn of that run that the page is about, if any.
+    pub(super) turn: Option<RunTurn>,
     /// The records of that run.
     pub(super) seqs: HashSet<u64>,
     pub(super) home: Option<String>,
@@ -90,10 +93,15 @@ pub(super) struct SessionFacts {
 ///
 /// # Errors
 /// `ENOENT` where it has no journal; those of `read(2)`. Damage is noted in the facts.
-pub(super) fn read(store: &Store, id: &str, run: Option<&RunSummary>) -> Result<SessionFacts> {
+pub(super) fn read(
+    store: &Store,
+    id: &str,
+    (run, turn): (Option<&RunSummary>, Option<&RunTurn>),
+) -> Result<SessionFacts> {
     let mut facts = SessionFacts {
         id: id.to_owned(),
         run: run.cloned(),
+        turn: turn.cloned(),
         width: MIN_SLICE_MILLISECONDS,
         ..SessionFacts::default()
     };
@@ -114,8 +122,10 @@ pub(super) fn read(store: &Store, id: &str, run: Option<&RunSummary>) -> Result<
 
 impl SessionFacts {
     fn add_record(&mut self, record: Record) {
+        let turn = self.turn.as_ref();
+        let in_turn = turn.is_none_or(|turn| turn.range().includes(&self.id, record.seq));
         if let Some(run) = &self.run
-            && record.origin.run != Some(run.id)
+            && (record.origin.run != Some(run.id) || !in_turn)
         {
             // The begin and the end of the session hold for the run, too.
             return self.take_frame(record.op);
@@ -203,9 +213,10 @@ impl SessionFacts {
 
     /// Returns the subject of the page, in a word.
     pub(super) fn subject(&self) -> &'static str {
-        match self.run {
-            Some(_) => "run",
-            None => "session",
+        match (&self.run, &self.turn) {
+            (_, Some(_)) => "turn",
+            (Some(_), None) => "run",
+            (None, None) => "session",
         }
     }
 

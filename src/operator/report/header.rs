@@ -103,7 +103,11 @@ impl PageData {
             return;
         };
         let command = run.command.as_deref();
-        html.raw("<p class=\"lead\">").text(run.kind.word());
+        html.raw("<p class=\"lead\">");
+        if let Some(turn) = &self.facts.turn {
+            html.text(&turn.mark.to_string()).raw("</p>\n<p>of ");
+        }
+        html.text(run.kind.word());
         html.raw(" <code>").text(&run.id.to_string());
         html.raw("</code>:</p>\n<pre class=\"command\"><code>");
         html.escaped_lines(command.unwrap_or("(its record is lost)"));
@@ -115,12 +119,11 @@ impl PageData {
         if self.facts.changes == 0 {
             return;
         }
-        let (subject, which) = match &self.facts.run {
-            Some(run) => ("run", format!("--run {}", run.id)),
-            None => {
-                let id = quote_for_shell(self.facts.id.as_bytes());
-                ("session", format!("--session {id}"))
-            }
+        let subject = self.facts.subject();
+        let which = match (&self.facts.run, &self.facts.turn) {
+            (Some(run), Some(turn)) => format!("--run {} --turn {}", run.id, turn.mark.turn),
+            (Some(run), None) => format!("--run {}", run.id),
+            (None, _) => format!("--session {}", quote_for_shell(self.facts.id.as_bytes())),
         };
         html.raw("<details class=\"undo\"><summary>Take the whole ");
         html.raw(subject).raw(

@@ -24,6 +24,7 @@ use super::kept_versions::{self, KeptVersion};
 use super::point::{Operation, Point};
 use super::run::RunSummary;
 use super::trash::{self, TrashEntry};
+use super::turn::RunTurn;
 use super::{Store, session};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -70,7 +71,7 @@ pub fn newest(store: &Store) -> Result<String> {
     })
 }
 
-/// Writes the page of a session, or of one run in it. `target` is the store's argument for commands; `step` is called
+/// Writes the page of a session, or of one run in it, or of one turn of that. `target` is the store's argument for commands; `step` is called
 /// with each stage's name.
 ///
 /// # Errors
@@ -78,12 +79,12 @@ pub fn newest(store: &Store) -> Result<String> {
 pub fn page(
     store: &Store,
     id: &str,
-    run: Option<&RunSummary>,
+    (run, turn): (Option<&RunSummary>, Option<&RunTurn>),
     target: &[u8],
     step: &mut dyn FnMut(&'static str),
 ) -> Result<String> {
     step("reading the journal");
-    let facts = facts::read(store, id, run).map_err(|error| match error {
+    let facts = facts::read(store, id, (run, turn)).map_err(|error| match error {
         Error::NotFound => Error::Missing {
             what: format!("session {id} has no journal"),
             remedy: "`trumanfs session list` names the sessions.".to_owned(),

@@ -1,4 +1,4 @@
-//! The scope of a review: a run, a session, or everything since the last mount.
+//! The scope of a review: a run, a turn of one, a session, or everything since the last mount.
 
 use crate::error::Result;
 use crate::journal::RunId;
@@ -6,6 +6,7 @@ use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point, session};
 use crate::operator::run::{RunSummary, find};
+use crate::operator::turn::{self, RunTurn};
 
 /// The records that a review is about. An operator's undos are never among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct ReviewScope {
     pub session: Option<String>,
     /// The only run to review, if any.
     pub run: Option<RunSummary>,
+    /// The only turn of that run to review, if any.
+    pub turn: Option<RunTurn>,
 }
 
 impl ReviewScope {
@@ -30,6 +33,7 @@ impl ReviewScope {
                 from: run.start(),
                 session: None,
                 run: Some(run),
+                turn: None,
             });
         }
         let id = session(store, only.unwrap_or("last"))?;
@@ -37,7 +41,31 @@ impl ReviewScope {
             from: Point::After(Operation::start_of(id.clone())),
             session: only.map(|_| id),
             run: None,
+            turn: None,
         })
+    }
+
+    /// Finds the scope of a turn, of the newest conversation or of that of a run, both as they were typed.
+    ///
+    /// # Errors
+    /// As [`turn::find`] and [`find`].
+    pub fn of_turn(store: &Store, run: Option<&str>, text: &str) -> Result<ReviewScope> {
+        let run = run.map(|run| find(store, run)).transpose()?;
+        let turn = turn::find(store, run.map(|run| run.id), text)?;
+        let run = turn.to_run(store)?;
+        Ok(ReviewScope {
+            from: run.start(),
+            session: None,
+            run: Some(run),
+            turn: Some(turn),
+        })
+    }
+
+    /// Returns whether a record of a run is one of the turn, where only that is reviewed.
+    pub(super) fn is_in_turn(&self, session: &str, seq: u64) -> bool {
+        self.turn
+            .as_ref()
+            .is_none_or(|turn| turn.range().includes(session, seq))
     }
 
     /// Returns the run's id.
@@ -56,7 +84,10 @@ impl ReviewScope {
     /// Returns the scope in words, for a record: `run 4k2m…`, `session 2026…`, `2026…..`.
     pub fn words(&self) -> String {
         match (&self.run, &self.session) {
-            (Some(run), _) => format!("run {}", run.id),
+            (Some(run), _) => match &self.turn {
+                Some(turn) => format!("run {} turn {}", run.id, turn.mark.turn),
+                None => format!("run {}", run.id),
+            },
             (None, Some(session)) => format!("session {session}"),
             (None, None) => format!("everything since {}", self.from),
         }

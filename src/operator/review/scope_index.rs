@@ -122,7 +122,7 @@ impl ScopeIndex {
         }
         let origin = header.origin();
         let is_wanted = scope.run_id().is_none_or(|run| origin.run == Some(run));
-        if !is_wanted || origin.is_undo() {
+        if !is_wanted || !scope.is_in_turn(session, header.seq) || origin.is_undo() {
             return;
         }
         if header.op == "run" {

@@ -84,14 +84,20 @@ impl TurnScope {
     }
 
     fn includes(&self, session: &str, record: &Record) -> bool {
-        let at = (session, record.seq);
-        let is_before = |next: &Operation| at < (next.session.as_str(), next.seq);
-        let in_range = |range: &&TurnRange| {
-            record.origin.run == Some(range.run)
-                && at > (range.begin.session.as_str(), range.begin.seq)
-                && range.next.as_ref().is_none_or(is_before)
+        let in_range = |range: &TurnRange| {
+            record.origin.run == Some(range.run) && range.includes(session, record.seq)
         };
-        self.ranges.iter().any(|range| in_range(&range))
+        self.ranges.iter().any(in_range)
+    }
+}
+
+impl TurnRange {
+    /// Returns whether a record of the run is one of the turn.
+    pub fn includes(&self, session: &str, seq: u64) -> bool {
+        let at = (session, seq);
+        let is_before = |next: &Operation| at < (next.session.as_str(), next.seq);
+        at > (self.begin.session.as_str(), self.begin.seq)
+            && self.next.as_ref().is_none_or(is_before)
     }
 }
 

@@ -115,6 +115,37 @@ fn turn_is_compared_and_taken_back_beside_later_ones() {
     );
 }
 
+#[test]
+fn turn_is_reviewed_by_itself() {
+    need_mount!();
+    let store = Store::new();
+    out(&agent(&store, THREE));
+    let listed = |words: &[&str]| {
+        let output = verb(&store, "review", words);
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let paths = lines.lines().map(|line| {
+            let listed: serde_json::Value = serde_json::from_str(line).unwrap();
+            listed["path"].as_str().unwrap().to_owned()
+        });
+        paths.collect::<Vec<String>>()
+    };
+    assert_eq!(listed(&["--json", "--turn", "last"]), ["/c"]);
+    assert_eq!(
+        listed(&["--json", "--turn", "2", "--run", "last"]),
+        ["/a", "/b"]
+    );
+    let page = out(&verb(&store, "report", &["--turn", "2", "--html", "-"]));
+    assert!(page.contains("turn 2: change it") && page.contains("--turn 2 --dry-run"));
+    assert!(!page.contains("/before"));
+    out(&verb(&store, "reject", &["last", "--turn", "3"]));
+    assert!(!store.store.join("c").exists());
+    out(&verb(&store, "accept", &["last", "--turn", "2"]));
+    assert_eq!(listed(&["--json", "--turn", "2"]), Vec::<String>::new());
+    // The other turns' changes are still to be reviewed.
+    assert!(listed(&["--json", "--run", "last"]).contains(&"/before".to_owned()));
+    assert_eq!(text(&store, "a"), "one\ntwo\n");
+}
+
 /// A mark is the occupant's word: an empty turn at the end hides nothing of the run.
 #[test]
 fn empty_turn_hides_nothing() {
