@@ -253,9 +253,7 @@ impl TurnMarks {
             (Some(last), _) => *last,
             (None, None) => 0,
             // It goes on, maybe, from an earlier run.
-            (None, Some(conversation)) => Client::open(&self.store)
-                .and_then(|client| client.last_turn(conversation))
-                .unwrap_or_default(),
+            (None, Some(conversation)) => Client::open(&self.store)?.last_turn(conversation)?,
         };
         mark.turn = last.saturating_add(1);
         self.home.mark(&mark)?;
