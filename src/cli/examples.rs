@@ -18,6 +18,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("versions", "trumanfs versions ~/project README.md"),
     ("cat", "trumanfs cat ~/project README.md --at -2h"),
     ("usage", "trumanfs usage ~/project --depth 2"),
+    (
+        "expire",
+        "trumanfs expire ~/project --keep-within 30d --keep-checkpoints --dry-run",
+    ),
     ("undo", "trumanfs undo ~/project --session last --dry-run"),
     ("redo", "trumanfs redo ~/project"),
     ("mark", "trumanfs mark 'fix the tests'"),

@@ -30,7 +30,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Homes and stores",
         &[
-            "mount", "umount", "status", "fork", "merge", "stores", "fsck", "doctor",
+            "mount", "umount", "status", "fork", "merge", "stores", "expire", "fsck", "doctor",
         ],
     ),
     (

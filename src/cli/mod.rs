@@ -12,6 +12,7 @@ mod escaping;
 mod examples;
 mod execute;
 mod exit;
+mod expire;
 mod fork;
 mod fsck;
 mod groups;
@@ -91,6 +92,8 @@ enum CliCommand {
     Cat(inspect::CatArgs),
     /// Says what takes space: live files, trash, former contents; by directory, program, run and age
     Usage(inspect::StoreUsageArgs),
+    /// Deletes the oldest part of the history for good, by rules of what is kept
+    Expire(expire::ExpireArgs),
     /// Takes back what was done: operations, a program's or a process's doing, a session, everything since a point
     Undo(undo::UndoArgs),
     /// Takes the last undo or restore back; again, the one before
@@ -298,6 +301,7 @@ fn run_command(command: CliCommand) -> Result<ExitCode> {
         CliCommand::Versions(args) => inspect::versions(&args),
         CliCommand::Cat(args) => inspect::cat(&args),
         CliCommand::Usage(args) => inspect::usage(&args),
+        CliCommand::Expire(args) => expire::expire(&args),
         CliCommand::Undo(args) => undo::undo(&args),
         CliCommand::Redo(args) => undo::redo(&args),
         CliCommand::Review(args) => review::review(&args),

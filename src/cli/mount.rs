@@ -64,6 +64,10 @@ pub(super) struct MountArgs {
     /// What the pattern names does not exist (gitignore syntax, relative to the store)
     #[arg(long, value_name = "PATTERN")]
     hide: Vec<String>,
+    /// What can be made again, as target/ or node_modules/: nothing is kept of what programs in the home make there and
+    /// remove or overwrite (gitignore syntax, relative to the store)
+    #[arg(long, value_name = "PATTERN")]
+    volatile: Vec<String>,
     /// What becomes of symlinks
     #[arg(long, value_enum, default_value = "hidden")]
     symlinks: SymlinksArg,
@@ -132,6 +136,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<ExitReason> {
         mount: flags,
         owner: args.owner,
         hide: args.hide,
+        volatile: args.volatile,
         session_patterns: Default::default(),
         read_only: args.read_only,
         symlinks_inside: args.symlinks == SymlinksArg::Inside,
@@ -243,6 +248,7 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut HomeMountFlags) -> Resu
         ("keep_evict", None) => args.keep_evict = true,
         ("copy_up_to", _) => args.copy_up_to = need()?.parse().map_err(|e: String| bad(&e))?,
         ("hide", _) => args.hide.push(need()?),
+        ("volatile", _) => args.volatile.push(need()?),
         ("owner", _) => args.owner = Some(need()?),
         ("symlinks", _) => {
             args.symlinks = SymlinksArg::from_str(&need()?, true).map_err(|e| bad(&e))?

@@ -423,6 +423,15 @@ pub(super) fn print(
         let would = if report.dry_run { "would have " } else { "" };
         printer.line(format_args!("{would}{merged}"));
     }
+    for (dir, number) in &report.volatile {
+        let would = if report.dry_run {
+            "would not bring"
+        } else {
+            "not brought"
+        };
+        let things = count(*number, "thing");
+        printer.line(format_args!("{would} back, as volatile: {things} in {dir}"));
+    }
     let deeds = in_words(&report.steps);
     let operations = count(report.operations, "operation");
     match (report.dry_run, &report.record, &report.failed) {

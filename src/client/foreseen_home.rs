@@ -71,7 +71,8 @@ impl PinnedDir {
             None => new().map_or(HistoryPlace::InStore(true), HistoryPlace::New),
         };
         let last = last_mounted_with(root).ok().flatten();
-        let view = WorldOptions::as_last_mounted(String::new(), last).view;
+        let WorldOptions { view, volatile, .. } =
+            WorldOptions::as_last_mounted(String::new(), last);
         let home = client.as_ref().and_then(Client::home);
         Ok(ForeseenHome {
             path: match home {
@@ -85,6 +86,7 @@ impl PinnedDir {
             patterns: SessionPatterns {
                 hide: view.hide,
                 read_only: view.read_only,
+                volatile,
             },
         })
     }

@@ -181,7 +181,10 @@ impl HomeHold {
         let read_only = wanted.read_only.iter();
         let read_only = read_only.filter(|one| !known.read_only.contains(one));
         let read_only = read_only.map(|one| format!("--read-only {one}"));
-        let missing: Vec<String> = hide.chain(read_only).collect();
+        let volatile = wanted.volatile.iter();
+        let volatile = volatile.filter(|one| !known.volatile.contains(one));
+        let volatile = volatile.map(|one| format!("--volatile {one}"));
+        let missing: Vec<String> = hide.chain(read_only).chain(volatile).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -442,6 +445,7 @@ fn mount(
         owner: (is_root && owner != 0).then(|| owner.to_string()),
         hide: options.view.hide,
         read_only: options.view.read_only,
+        volatile: options.volatile,
         session_patterns: patterns.clone(),
         symlinks_inside: options.view.symlinks == crate::world::SymlinkPolicy::Inside,
         list_trash: options.view.list_trash,

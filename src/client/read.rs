@@ -10,11 +10,12 @@ use crate::operator::log::ForwardRecords;
 use crate::operator::past::PastContent;
 use crate::operator::point::Operation;
 use crate::operator::run::RunSummary;
+use crate::operator::run_kept::RunKept;
 use crate::operator::session::Session;
 use crate::operator::show::RecordDetails;
 use crate::operator::store_usage::StoreUsage;
 use crate::operator::versions::PathVersions;
-use crate::operator::{diff, report, run, session, show, store_usage, versions};
+use crate::operator::{diff, report, run, run_kept, session, show, store_usage, versions};
 use crate::world::RunId;
 
 /// A session or a run as a page of HTML.
@@ -87,6 +88,15 @@ impl Client {
     pub fn diff_of_run(&self, run: &str, path: &WorldPath) -> Result<Diff<'_>> {
         self.seal();
         diff::Diff::of_run(&self.store, &self.run(run)?, path)
+    }
+
+    /// Finds out what is kept because of a run; `run` is as it was typed.
+    ///
+    /// # Errors
+    /// As [`Client::run`] and [`run_kept::run_kept`].
+    pub fn kept_by_run(&self, run: &str) -> Result<RunKept> {
+        self.seal();
+        run_kept::run_kept(&self.store, self.run(run)?.id)
     }
 
     /// Finds out what a turn changed, at a path or below it; `run` and `turn` are as they were typed.

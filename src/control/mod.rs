@@ -16,7 +16,7 @@ use crate::operator::review::{AcceptReport, AcceptRequest};
 use crate::operator::unknown_writer::UnknownWrites;
 use crate::operator::{merge, undo};
 use crate::world::store::layout::SOCKET;
-use crate::world::{PurgeResult, Run, RunId, SessionPatterns, TurnMark};
+use crate::world::{ExpireResult, PurgeResult, Run, RunId, SessionPatterns, TurnMark};
 
 /// A request of a client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,6 +37,11 @@ pub enum ControlRequest {
         entries: Vec<EscapedBytes>,
         /// The former contents.
         versions: Vec<(String, u64)>,
+    },
+    /// Record that the history before a record has expired, and take its journals away.
+    Expire {
+        /// The first record that stays: session and number.
+        before: (String, u64),
     },
     /// Take operations back.
     Undo(undo::UndoRequest),
@@ -169,6 +174,8 @@ pub enum ControlAnswer {
     Done,
     /// The things that were deleted.
     Purged(PurgeResult),
+    /// The sessions that are gone.
+    Expired(ExpireResult),
     /// The operations that were taken back, or the conflicts.
     Undone(Box<undo::UndoReport>),
     /// The result of the edit.
@@ -275,6 +282,9 @@ pub struct MountStatus {
     /// The number of files that have former contents that are not final: they may still give space back.
     #[serde(default)]
     pub not_final: usize,
+    /// The number of volatile things in the trash that are about to be deleted, or open.
+    #[serde(default)]
+    pub volatile_waiting: usize,
     /// Warnings for the user who mounted the store.
     #[serde(default)]
     pub notices: Vec<String>,

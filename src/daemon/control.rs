@@ -205,6 +205,10 @@ fn answer_request(
                 Err(error) => error.into(),
             }
         }
+        ControlRequest::Expire { before } => {
+            let expired = shared.world.expire(before, caller);
+            expired.map_or_else(ControlAnswer::from, ControlAnswer::Expired)
+        }
         ControlRequest::TrashRestore { entry, to } => {
             match restore(&entry, &to, shared, kernel, caller) {
                 Ok(()) => ControlAnswer::Done,
@@ -291,11 +295,20 @@ fn purge(
     let outcome =
         operator::purge::purge_items(&shared.world, entries, versions, caller, &mut |_| {});
     // Whatever came of it, the kernel has to look again.
+    forget_entries(entries, shared, kernel);
+    outcome
+}
+
+/// Has the kernel look again at entries of the trash that may be gone.
+pub(super) fn forget_entries(
+    entries: &[EscapedBytes],
+    shared: &SharedState,
+    kernel: &dyn CacheInvalidator,
+) {
     let trash = WorldPath::parse(TRASH).and_then(|path| shared.world.dir(&path));
     if let Some(number) = trash.ok().and_then(|dir| shared.inodes.number_of(dir.id())) {
         for entry in entries {
             kernel.invalidate_entry(number, &entry.0);
         }
     }
-    outcome
 }

@@ -32,6 +32,9 @@ pub struct MountOptions {
     pub hide: Vec<String>,
     /// Patterns of read-only paths.
     pub read_only: Vec<String>,
+    /// Patterns of what can be made again, so that its removal and its former contents are not kept.
+    #[serde(default)]
+    pub volatile: Vec<String>,
     /// Patterns for this session alone.
     #[serde(default)]
     pub session_patterns: SessionPatterns,

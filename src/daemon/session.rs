@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fuser::{INodeNo, Notifier, Session, SessionACL};
@@ -36,8 +36,8 @@ use crate::name::{EscapedBytes, WorldPath, escape};
 use crate::world::store::place::make_enclosed_state_home;
 use crate::world::store::state::refuse_strangers;
 use crate::world::{
-    FileOwnership, Id, Root, SessionPatterns, SymlinkPolicy, ViewOptions, World, WorldOptions,
-    new_session_id,
+    EraseListener, FileOwnership, Id, Root, SessionPatterns, SymlinkPolicy, ViewOptions, World,
+    WorldOptions, new_session_id,
 };
 
 /// Mounts and serves a home until it is unmounted.
@@ -127,6 +127,7 @@ fn world_options(wanted: &MountOptions, checked: &PreflightResult, detached: boo
         session: new_session_id(),
         home: Some(checked.home.as_os_str().as_bytes().to_vec()),
         copies_up: wanted.while_held,
+        volatile: wanted.volatile.clone(),
         last_mount: None,
     }
     .with_session_patterns(&wanted.session_patterns)
@@ -229,11 +230,11 @@ fn serve(
     shared.world.listen_to_seals(Box::new(writers));
     let listener = control::listen(&shared.world)?;
     shared.world.attend_records();
-    gather_behind(&shared);
-
     let session = start_fuse_session(&shared, device)?;
     let kernel = KernelNotifier::of(&session)?;
     let _ = shared.kernel.set(Box::new(kernel.clone()));
+    gather_behind(&shared);
+    erase_behind(&shared, kernel.clone());
 
     let requests = spawn_thread("requests", move || -> Result<()> {
         let ended = session.run();
@@ -304,6 +305,41 @@ fn gather_behind(shared: &Arc<SharedState>) {
     );
 }
 
+/// The home for the thread that deletes what is volatile.
+struct ErasedHome {
+    shared: Weak<SharedState>,
+    kernel: KernelNotifier,
+}
+
+impl EraseListener for ErasedHome {
+    fn is_open(&self, id: Id) -> bool {
+        self.shared.upgrade().is_some_and(|shared| {
+            let number = shared.inodes.number_of(id);
+            number.is_some_and(|number| shared.handles.is_open(number).0)
+        })
+    }
+
+    fn note_erased(&self, entries: &[EscapedBytes]) {
+        if let Some(shared) = self.shared.upgrade() {
+            control::forget_entries(entries, &shared, &self.kernel);
+        }
+    }
+}
+
+/// Has what is volatile deleted for good after its removal was answered.
+fn erase_behind(shared: &Arc<SharedState>, kernel: KernelNotifier) {
+    let weak = Arc::downgrade(shared);
+    let home = ErasedHome {
+        shared: weak.clone(),
+        kernel,
+    };
+    let with_world = move |act: &mut dyn FnMut(&World)| {
+        let shared = weak.upgrade();
+        shared.map(|shared| act(&shared.world)).is_some()
+    };
+    shared.world.erase_behind(with_world, home);
+}
+
 fn spawn_thread<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
@@ -332,6 +368,7 @@ fn holders_of(
         patterns: SessionPatterns {
             hide: [&wanted.hide[..], &wanted.session_patterns.hide].concat(),
             read_only: [&wanted.read_only[..], &wanted.session_patterns.read_only].concat(),
+            volatile: [&wanted.volatile[..], &wanted.session_patterns.volatile].concat(),
         },
     };
     let owner = checked.owner.as_ref().map(|_| (uid, gid));
@@ -372,6 +409,7 @@ fn status_of(
             kept_bytes: shared.world.versions().quota().used(),
             refused: shared.world.versions().quota().refused(),
             not_final: shared.world.finalizer().waiting_count(),
+            volatile_waiting: shared.world.volatile_waiting(),
             notices: shared.world.notices().all(),
         }
     }

@@ -28,6 +28,9 @@ pub struct MountSettings {
     /// The patterns of read-only paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_only: Vec<String>,
+    /// The patterns of what can be made again, so that its removal and its former contents are not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volatile: Vec<String>,
     /// True if symlinks that stay inside the store exist.
     #[serde(default)]
     pub symlinks_inside: bool,

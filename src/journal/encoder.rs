@@ -226,8 +226,13 @@ impl LineBuffer<'_> {
                 self.path("path", path).escaped("trash", trash);
                 self.value("entries", entries)?.list("names", names)?;
             }
-            Op::Purge { entries } => {
-                self.value("entries", entries)?;
+            Op::Purge {
+                entries,
+                volatile,
+                expired,
+            } => {
+                self.value("entries", entries)?.list("volatile", volatile)?;
+                self.present("expired", expired)?;
             }
             _ if self.content_op(op).is_some() => {}
             _ => self.session_op(op)?,
@@ -369,8 +374,9 @@ impl LineBuffer<'_> {
                 self.named("what").text(what).present("run", run)?;
                 self.value("of", of)?.list("hunks", hunks)?;
             }
-            Op::Evict { versions } => {
-                self.value("versions", versions)?;
+            Op::Evict { versions, volatile } => {
+                self.value("versions", versions)?
+                    .list("volatile", volatile)?;
             }
             Op::Abort { of, error } => {
                 self.named("of").number(*of).named("error").text(error);

@@ -70,7 +70,7 @@ pub(super) struct ReplacedFields<'a> {
 struct RareFields<'a>(Vec<(&'a [u8], &'a [u8])>);
 
 /// The names of the fields of rare operations.
-const RARE: [&[u8]; 30] = [
+const RARE: [&[u8]; 32] = [
     b"settled",
     b"session",
     b"version",
@@ -97,6 +97,8 @@ const RARE: [&[u8]; 30] = [
     b"run",
     b"hunks",
     b"versions",
+    b"volatile",
+    b"expired",
     b"error",
     b"digests",
     b"stamps",
@@ -263,6 +265,8 @@ impl<'a> LineFields<'a> {
             },
             "purge" => Op::Purge {
                 entries: self.rare.get("entries")?,
+                volatile: self.rare.or_default("volatile")?,
+                expired: self.rare.or_default("expired")?,
             },
             _ => self.content_op().or_else(|| self.session_op())?,
         })
@@ -371,6 +375,7 @@ impl<'a> LineFields<'a> {
             },
             "evict" => Op::Evict {
                 versions: rare.get("versions")?,
+                volatile: rare.or_default("volatile")?,
             },
             "abort" => Op::Abort {
                 of: rare.get("of")?,

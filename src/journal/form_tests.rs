@@ -4,11 +4,12 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 
+use super::deletion_samples::{purge_op, volatile};
 use super::fields::LineFields;
 use super::*;
 use crate::name::{EscapedBytes, WorldPath};
 
-fn name() -> impl Strategy<Value = EscapedBytes> + Clone {
+pub(super) fn name() -> impl Strategy<Value = EscapedBytes> + Clone {
     vec(any::<u8>(), 1..12)
         .prop_filter("no name", |name| {
             !name.contains(&b'/') && !name.contains(&0) && name != b"." && name != b".."
@@ -16,7 +17,7 @@ fn name() -> impl Strategy<Value = EscapedBytes> + Clone {
         .prop_map(EscapedBytes)
 }
 
-fn path() -> impl Strategy<Value = WorldPath> + Clone {
+pub(super) fn path() -> impl Strategy<Value = WorldPath> + Clone {
     vec(name(), 0..4).prop_map(|names| {
         let names: Vec<_> = names.into_iter().map(|name| name.0).collect();
         WorldPath::parse(&names.join(&b'/')).unwrap()
@@ -102,7 +103,7 @@ fn name_op() -> impl Strategy<Value = Op> {
                 entries,
                 names
             }),
-        vec(name(), 0..3).prop_map(|entries| Op::Purge { entries }),
+        purge_op(),
     ]
 }
 
@@ -288,7 +289,8 @@ fn session_op() -> impl Strategy<Value = Op> {
                 of,
                 hunks
             }),
-        any::<Vec<(String, u64)>>().prop_map(|versions| Op::Evict { versions }),
+        (any::<Vec<(String, u64)>>(), volatile())
+            .prop_map(|(versions, volatile)| Op::Evict { versions, volatile }),
         any::<(u64, String)>().prop_map(|(of, error)| Op::Abort { of, error }),
     ]
 }
@@ -612,6 +614,8 @@ fn line_of_a_mebibyte_is_read() {
     assert_eq!(read(&line), Some(written.clone()));
     let op = Op::Purge {
         entries: vec![name],
+        volatile: Vec::new(),
+        expired: None,
     };
     let written = Record { op, ..written };
     assert_eq!(read(&encoder::line(&written).unwrap()), Some(written));

@@ -124,6 +124,15 @@ impl LeftFile {
     }
 }
 
+/// The knowledge of the state in which the home last had a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastLeft {
+    /// Its size in bytes and modification time; `None` where these are not known.
+    pub state: Option<(u64, FileTime)>,
+    /// True if it may be open for writing.
+    pub is_written: bool,
+}
+
 /// The size, where it is known, and the modification time that a record has from before it.
 type StateBefore = (Option<u64>, FileTime);
 
@@ -320,6 +329,16 @@ impl LeftFiles {
             .collect();
         left.sort_unstable_by_key(|(_, left)| left.seq);
         left
+    }
+
+    /// Returns what is known of a file's last state.
+    fn last_left(&self, ids: InodeNumbers) -> Option<LastLeft> {
+        let file = self.files.get(&ids)?;
+        let stamped = file.stamp.as_ref().map(|last| (last.size, last.mtime));
+        Some(LastLeft {
+            state: stamped.or(file.opened.filter(|_| file.writing)),
+            is_written: file.writing,
+        })
     }
 
     /// Adds a stamp that names a copy of what was left.
@@ -520,6 +539,12 @@ impl super::Journal {
     /// last stamps. Those that are open for writing are due when they are closed ([`note_closed`](super::Journal::note_closed)).
     pub fn left_texts(&self) -> Vec<(WorldPath, LeftState)> {
         self.left.lock().left_texts()
+    }
+
+    /// Returns what is known of the state in which the home last had a file that it made or changed in this session;
+    /// `None` for other files, and for those that were forgotten.
+    pub fn last_left(&self, id: Id) -> Option<LastLeft> {
+        self.left.lock().last_left(self.ids(id))
     }
 
     /// Notes the state of a file that is still open for writing, as `stat` gives it: under the lock, so that of two who

@@ -11,6 +11,7 @@ mod fields;
 mod former;
 mod hash;
 mod header;
+mod history_cut;
 mod ids;
 mod image;
 mod json_cursor;
@@ -32,6 +33,7 @@ mod seal;
 mod sealing;
 mod stamp;
 mod subject;
+mod volatile_loss;
 mod waiting_stamps;
 mod writer;
 
@@ -40,7 +42,9 @@ pub use begin::{KeepSettings, MountSettings, SessionEnd, StoreId};
 pub use former::{FormerAttrs, KeepMethod, ReplacedFile, VersionRef};
 pub use hash::ChainLink;
 pub use header::RecordHeader;
+pub use history_cut::{CutSession, HistoryCut};
 pub use ids::InodeNumbers;
+pub use left_files::LastLeft;
 pub use left_state::{LeftState, UnknownWriter};
 pub use lenient::{JournalLine, LenientReader, ParsedLine};
 pub use op::{MERGE, Op, WORDS};
@@ -54,8 +58,11 @@ pub use stamp::{DirTime, FileTime};
 pub use subject::TrashedNode;
 pub use trumanfs_types::origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
 pub use trumanfs_types::turn_mark::TurnMark;
+pub use volatile_loss::VolatileLoss;
 pub use writer::{Journal, PendingRecord, RecordListener, SealListener};
 
+#[cfg(test)]
+mod deletion_samples;
 #[cfg(test)]
 #[allow(
     clippy::unwrap_used,

@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::begin::{MountSettings, SessionEnd, StoreId};
 use super::former::{FormerAttrs, ReplacedFile, VersionRef};
+use super::history_cut::HistoryCut;
 use super::ids::InodeNumbers;
 use super::stamp::{FileTime, is_zero};
+use super::volatile_loss::VolatileLoss;
 use crate::name::{EscapedBytes, WorldPath};
 use trumanfs_types::origin::RunId;
 use trumanfs_types::turn_mark::TurnMark;
@@ -316,15 +318,24 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hunks: Vec<(WorldPath, String)>,
     },
-    /// An operator deleted entries of the trash for good.
+    /// Entries of the trash were deleted for good, by an operator or as volatile.
     Purge {
         /// The entries.
         entries: Vec<EscapedBytes>,
+        /// The volatile things, by directory; empty if an operator deleted them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        volatile: Vec<VolatileLoss>,
+        /// The cut, if the history before a place has expired.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expired: Option<Box<HistoryCut>>,
     },
-    /// Versions were deleted for good, to make room (`--keep-evict`) or by an operator.
+    /// Versions were deleted for good, to make room (`--keep-evict`) or by an operator; or never kept, as volatile.
     Evict {
         /// The versions: session and number.
         versions: Vec<(String, u64)>,
+        /// The volatile things, by directory; else empty.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        volatile: Vec<VolatileLoss>,
     },
     /// An earlier record's act did not happen.
     Abort {

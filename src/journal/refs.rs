@@ -156,7 +156,7 @@ mod tests {
                     note(RecordRef::Changed(&name.0));
                 }
             }
-            Op::Purge { entries } => entries
+            Op::Purge { entries, .. } => entries
                 .iter()
                 .for_each(|entry| note(RecordRef::Changed(&entry.0))),
             _ => {}

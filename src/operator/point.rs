@@ -6,6 +6,7 @@
 //! journals.
 
 mod ambiguity;
+mod expired;
 mod text;
 mod typed_time;
 
@@ -99,7 +100,7 @@ pub fn session(store: &Store, text: &str) -> Result<String> {
     }
     match find_session(&ids, text)? {
         Some(id) => Ok(id.to_owned()),
-        None => Err(no_session(text)),
+        None => Err(expired::of_unknown(store, no_session(text), text)),
     }
 }
 
@@ -138,7 +139,10 @@ pub fn operation(store: &Store, text: &str) -> Result<Operation> {
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Refused`], with the candidates, where it is ambiguous.
 pub fn point(store: &Store, text: &str) -> Result<Point> {
-    point_at(store, text, Utc::now())
+    let found = point_at(store, text, Utc::now());
+    let found = found.map_err(|error| expired::of_unknown(store, error, text))?;
+    expired::expect_point(store, &found)?;
+    Ok(found)
 }
 
 /// As [`point`], with the current time as an argument.

@@ -44,10 +44,13 @@ pub enum TrashFate {
         /// The path it was restored to.
         to: WorldPath,
     },
-    /// Purged by an operator.
+    /// Purged by an operator, or deleted as volatile.
     Purged {
         /// The record of the purge.
         by: Operation,
+        /// True if it was volatile.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        volatile: bool,
     },
     /// Not in the trash, without a record of why.
     Gone,
@@ -69,6 +72,9 @@ pub struct RecordPreimage {
     /// The record that evicted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evicted_by: Option<Operation>,
+    /// True if it was never kept, as volatile.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub volatile: bool,
 }
 
 /// Everything known about a record.
@@ -206,13 +212,14 @@ fn follow_effects(log: &mut ForwardRecords<'_>, shown: &mut RecordDetails) -> Re
                     });
                 }
             }
-            Op::Evict { versions } => {
+            Op::Evict { versions, volatile } => {
                 if let Some(former) = &mut shown.former
                     && versions
                         .iter()
                         .any(|(session, n)| *session == shown.session && *n == former.n)
                 {
                     former.evicted_by = Some(by);
+                    former.volatile = !volatile.is_empty();
                 }
             }
             op => shown.trash = shown.trash.take().map(|was| fate_after(was, op, by)),
@@ -250,8 +257,11 @@ fn fate_after(was: TrashFate, op: Op, by: Operation) -> TrashFate {
         Op::Restore { path, to, .. } if is_entry_or_parent(&path, &entry) => {
             TrashFate::Restored { by, to }
         }
-        Op::Purge { entries } if entries.iter().any(|purged| contains_entry(purged, &entry)) => {
-            TrashFate::Purged { by }
+        Op::Purge {
+            entries, volatile, ..
+        } if entries.iter().any(|purged| contains_entry(purged, &entry)) => {
+            let volatile = !volatile.is_empty();
+            TrashFate::Purged { by, volatile }
         }
         _ => TrashFate::Trash { entry, size },
     }
@@ -298,6 +308,7 @@ fn preimage_of(store: &Store, session: &str, op: &Op) -> Result<Option<RecordPre
         on_disk: 0,
         there: kept.how == KeepMethod::Length,
         evicted_by: None,
+        volatile: false,
     };
     if kept.how != KeepMethod::Length
         && let Some(dir) = open_versions(store, session)?

@@ -76,6 +76,7 @@ impl World {
                     meta = stat_fd(file.as_fd())?;
                 }
                 self.journal.note_made(seq, &meta);
+                self.note_volatile_made(dir, name, &meta, caller);
                 Ok(CreatedFile { file, meta })
             }
             Err(Error::Exists) if !flags.contains(OFlags::EXCL) => {
@@ -241,6 +242,9 @@ impl World {
                 }
                 if is_link {
                     self.journal.note_moved(seq, &meta);
+                    self.note_volatile_link(&dir.path().join(name), &meta);
+                } else {
+                    self.note_volatile_made(dir, name, &meta, caller);
                 }
                 Ok(meta)
             }

@@ -62,7 +62,7 @@ impl World {
                 .kept
                 .is_none_or(|kept| kept.how == KeepMethod::Length);
             self.journal.note(op, Some(&self.author(caller)))?;
-            keeping.confirm(open_state);
+            self.confirm_kept(keeping, open_state, caller);
             if appends && grows {
                 open_state.note_length_kept(located.node.meta().size);
             }
@@ -92,7 +92,7 @@ impl World {
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         let emptied = emptied.as_ref().unwrap_or(&file);
         pending.with_outcome(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
-        keeping.confirm(open_state);
+        self.confirm_kept(keeping, open_state, caller);
         self.drop_setid(located, caller)?;
         Ok(file)
     }
@@ -138,7 +138,7 @@ impl World {
         let op = truncate_op(located, size, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         pending.with_outcome(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
-        keeping.confirm(open_state);
+        self.confirm_kept(keeping, open_state, caller);
         self.drop_setid(located, caller)?;
         Ok(None)
     }
@@ -190,7 +190,7 @@ impl World {
         pending.with_outcome(
             rustix::fs::fallocate(file, flags, range.0, range.1).map_err(Error::os("fallocate")),
         )?;
-        keeping.confirm(open_state);
+        self.confirm_kept(keeping, open_state, caller);
         self.drop_setid(located, caller)
     }
 
@@ -211,7 +211,7 @@ impl World {
             let op = write_op(located, keeping.kept);
             self.journal.note(op, Some(&self.author(caller)))?;
         }
-        keeping.confirm(open_state);
+        self.confirm_kept(keeping, open_state, caller);
         Ok(())
     }
 

@@ -41,6 +41,7 @@ mod space;
 pub mod store;
 pub mod trash;
 pub mod view;
+mod volatile;
 mod walk;
 mod xattr;
 
@@ -64,6 +65,7 @@ pub use options::{FileOwnership, KeepOptions, SessionPatterns, WorldOptions};
 pub use remove::RemovedNode;
 pub use rename::{RenameMode, RenameResult};
 pub use root::{Dir, Node, Root};
+pub use store::expire::ExpireResult;
 pub use store::notices::SessionNotices;
 pub use store::notices::StoreFinding;
 pub use store::offline::last_mounted_with;
@@ -75,6 +77,7 @@ pub use trumanfs_types::attrs::{SetAttrs, SetTime};
 pub use trumanfs_types::meta::{Id, Meta, Time};
 pub use trumanfs_types::xattr::{Xattrs, xattrs};
 pub use view::{SymlinkPolicy, View, ViewOptions, VisibleEntry};
+pub use volatile::EraseListener;
 
 use crate::error::{Error, Result};
 use crate::journal::{ActorCache, Author, Journal};
@@ -87,6 +90,7 @@ use root::stat_fd;
 use store::state::StateDir;
 use trash::gatherer::GatherQueue;
 use trash::trash_entries::Trash;
+use volatile::VolatileFiles;
 
 /// A store and its rules.
 #[derive(Debug)]
@@ -118,6 +122,7 @@ pub struct World {
     /// The git indexes that came since the last seal.
     left_indexes: left_indexes::LeftIndexes,
     left_copies: left_copies::LeftCopies,
+    volatile: VolatileFiles,
     /// True if files with names outside the store are copied for every program, not only for those of an executor.
     copies_up: bool,
     notices: SessionNotices,

@@ -34,6 +34,8 @@ pub struct WorldOptions {
     /// True if files with a name outside the store are copied before any program changes them. Otherwise only programs
     /// of an executor are kept from changing the original.
     pub copies_up: bool,
+    /// Patterns of what can be made again: its removal and its former contents are not kept.
+    pub volatile: Vec<String>,
     /// The settings for the `begin` record, where they are not those of these options: of the store's last mount, for work
     /// on an unmounted store ([`World::open_offline`](super::World::open_offline)); without [`SessionPatterns`].
     pub last_mount: Option<MountSettings>,
@@ -46,6 +48,9 @@ pub struct SessionPatterns {
     pub hide: Vec<String>,
     /// Patterns of read-only paths.
     pub read_only: Vec<String>,
+    /// Patterns of what can be made again.
+    #[serde(default)]
+    pub volatile: Vec<String>,
 }
 
 /// The default size limit, in bytes, for copying files when they are opened for writing.
@@ -107,6 +112,7 @@ impl WorldOptions {
                 evict: with.keep.evict,
             },
             session,
+            volatile: with.volatile,
             last_mount: last,
             ..WorldOptions::default()
         }
@@ -123,6 +129,7 @@ impl WorldOptions {
         self.view
             .read_only
             .extend(patterns.read_only.iter().cloned());
+        self.volatile.extend(patterns.volatile.iter().cloned());
         self
     }
 
@@ -131,6 +138,7 @@ impl WorldOptions {
         MountSettings {
             hide: self.view.hide.clone(),
             read_only: self.view.read_only.clone(),
+            volatile: self.volatile.clone(),
             symlinks_inside: self.view.symlinks == SymlinkPolicy::Inside,
             list_trash: self.view.list_trash,
             durable: self.durable,

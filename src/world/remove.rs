@@ -162,8 +162,11 @@ impl World {
             name: found.name.bytes().to_vec(),
             id: found.meta.id,
         };
-        self.trash
-            .remember(author.actor.pid, found.dir.id(), removal);
+        // What is volatile is deleted on its own, and not with its directory.
+        if !self.volatile.is_waiting(&entry) {
+            self.trash
+                .remember(author.actor.pid, found.dir.id(), removal);
+        }
         RemovedNode {
             id: found.meta.id,
             directory: found.meta.is_dir(),
@@ -215,6 +218,7 @@ impl World {
                 EscapedBytes(entry.bytes().to_vec()),
             );
             let at = [found.dir.dir_time()?];
+            let volatility = self.volatility_at(&found.path(), &found.meta);
             let pending = self.journal.begin(record, &at, Some(author))?;
             match pending.with_outcome(self.move_verified(found, &trash, &entry)) {
                 // Only a clock that was ahead can have taken the name; the next microsecond is tried.
@@ -225,6 +229,7 @@ impl World {
                     let trash = WorldPath::parse(TRASH)?;
                     let name = entry.name()?;
                     self.links.note_move(|| (found.path(), trash.join(name)));
+                    self.note_volatile_removal(volatility, (found, &entry), author);
                     return Ok(entry);
                 }
             }

@@ -151,6 +151,7 @@ impl World {
         match pending.with_outcome(act) {
             Ok(()) => {
                 self.journal.note_moved(seq, &found.meta);
+                self.note_volatile_move(found, (dir, name));
                 self.links
                     .note_move(|| (found.path(), dir.path().join(name)));
                 Ok(RenameResult {
@@ -188,6 +189,8 @@ impl World {
         pending.with_outcome(exchange_names(found, target))?;
         self.journal.note_moved(seq, &found.meta);
         self.journal.note_moved(seq, &target.meta);
+        self.note_volatile_move(found, (target.dir, target.name));
+        self.note_volatile_move(target, (found.dir, found.name));
         self.links.note_exchange(|| (found.path(), target.path()));
         Ok(RenameResult {
             id: found.meta.id,
@@ -220,6 +223,7 @@ impl World {
             };
             let op = move_op(found, target.path(), Some(replaced));
             let at = times_before_swap(found, target)?;
+            let volatility = self.volatility_at(&target.path(), &target.meta);
             let pending = self.journal.begin(op, &at, Some(&author))?;
             let act = exchange_names(found, target).and_then(|()| {
                 // The replaced node now has the old name.
@@ -242,6 +246,8 @@ impl World {
                 Ok(()) => {
                     self.journal.note_moved(seq, &found.meta);
                     self.count_arrival(&target.meta);
+                    self.note_volatile_move(found, (target.dir, target.name));
+                    self.note_volatile_removal(volatility, (target, &entry), &author);
                     let replaced = RemovedNode {
                         id: target.meta.id,
                         directory: target.meta.is_dir(),

@@ -366,15 +366,19 @@ pub fn in_trash(path: &WorldPath) -> bool {
 
 /// A list of gitignore patterns.
 #[derive(Debug)]
-struct PathPatterns {
+pub(in crate::world) struct PathPatterns {
     set: Gitignore,
     /// True if a pattern names a place (it has a slash before its end), so that moving a directory may change its
     /// matches.
-    anchored: bool,
+    pub(in crate::world) anchored: bool,
 }
 
 impl PathPatterns {
-    fn new(flag: &str, patterns: &[String]) -> Result<PathPatterns> {
+    /// Reads patterns as in a `.gitignore` file at the root. `flag` is the option that gave them.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming the pattern that cannot be parsed.
+    pub(in crate::world) fn new(flag: &str, patterns: &[String]) -> Result<PathPatterns> {
         let refuse = |pattern: &str, error: &dyn std::fmt::Display| {
             Error::usage(
                 format!("{flag} {pattern}: not a pattern: {error}"),
@@ -394,11 +398,13 @@ impl PathPatterns {
         Ok(PathPatterns { set, anchored })
     }
 
-    fn any(&self) -> bool {
+    /// Returns whether there is a pattern.
+    pub(in crate::world) fn any(&self) -> bool {
         !self.set.is_empty()
     }
 
-    fn matches(&self, path: &WorldPath, is_dir: bool) -> bool {
+    /// Returns whether a path, or a directory above it, matches.
+    pub(in crate::world) fn matches(&self, path: &WorldPath, is_dir: bool) -> bool {
         use std::os::unix::ffi::OsStrExt;
         if !self.any() || path.is_root() {
             return false;

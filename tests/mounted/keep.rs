@@ -528,7 +528,7 @@ fn the_oldest_contents_go(options: &[&str]) {
     let gone: Vec<u64> = records
         .iter()
         .filter_map(|record| match &record.op {
-            Op::Evict { versions } => Some(versions),
+            Op::Evict { versions, .. } => Some(versions),
             _ => None,
         })
         .flatten()

@@ -52,6 +52,10 @@ pub(in crate::cli) struct AgentArgs {
     /// What the pattern names it cannot change; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub(super) read_only: Vec<String>,
+    /// What can be made again, as target/ or node_modules/: nothing is kept of what the agent makes there and removes or
+    /// overwrites; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(super) volatile: Vec<String>,
     /// Where the agent begins, from the home or below it [default: without --store, where this is called]
     #[arg(long, value_name = "D")]
     pub(super) cwd: Option<OsString>,
@@ -146,7 +150,7 @@ pub(in crate::cli) struct AgentArgs {
     #[arg(long)]
     pub(super) explain: bool,
     /// Leave your agent.toml aside: ~/.config/trumanfs/agent.toml, which sets options for each start. What is typed counts
-    /// before it; --hide and --read-only are added
+    /// before it; --hide, --read-only and --volatile are added
     #[arg(long)]
     pub(super) no_config: bool,
     /// Where the options come from.
@@ -163,11 +167,12 @@ fn backend(text: &str) -> std::result::Result<sandbox::BackendChoice, String> {
 }
 
 impl AgentArgs {
-    /// Returns the patterns of what the agent does not see, and cannot change.
+    /// Returns the patterns of what the agent does not see, what it cannot change, and what can be made again.
     pub(super) fn patterns(&self) -> SessionPatterns {
         SessionPatterns {
             hide: self.hide.clone(),
             read_only: self.read_only.clone(),
+            volatile: self.volatile.clone(),
         }
     }
 }

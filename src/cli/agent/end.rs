@@ -8,10 +8,10 @@ use rustix::termios::{QueueSelector, tcflush};
 use super::args::AgentArgs;
 use crate::cli::escaping::print_error;
 use crate::cli::exit::{ExitReason, report_failure};
-use crate::cli::output::{Printer, count, quote, warn};
+use crate::cli::output::{Printer, bytes, count, quote, warn};
 use crate::cli::review::{self, ScreenExit};
 use crate::cli::{inspect, undo};
-use crate::client::Client;
+use crate::client::{Client, RunKept};
 use crate::error::{FailureKind, Result};
 use crate::exec::InterruptSignals;
 use crate::exec::program::ProgramHome;
@@ -19,6 +19,12 @@ use crate::name::WorldPath;
 
 /// The maximum of changed paths listed at the end.
 pub(super) const MAX_LISTED_PATHS: usize = 40;
+
+/// The bytes on disk from which a summary says what a run keeps.
+const MUCH_KEPT: u64 = 100_000_000;
+
+/// The bytes on disk, in directories of what can be made again, from which a summary names the option for them.
+const MUCH_MADE_AGAIN: u64 = 500_000_000;
 
 /// The result of the work after the agent's end.
 pub(super) enum AgentEnd {
@@ -199,7 +205,39 @@ fn print_summary(client: &Client, target: &str, run: &str) {
     for line in lines.iter().take(if is_same { 1 } else { lines.len() }) {
         printer.line(format_args!(" {line}"));
     }
+    match client.kept_by_run(run) {
+        Ok(kept) => print_kept(&mut printer, &kept, target),
+        Err(error) => {
+            let why = error.full_message();
+            warn(false, &format!("what is kept cannot be told: {why}"));
+        }
+    }
     printer.flush();
+}
+
+/// Says how much is kept because of a run, if that is much, and which option keeps less.
+fn print_kept(printer: &mut Printer, kept: &RunKept, target: &str) {
+    if kept.disk < MUCH_KEPT {
+        return;
+    }
+    let size = bytes(kept.disk);
+    printer.line(format_args!(
+        " what it keeps:     {size} of what was removed or overwritten; trumanfs usage {target}"
+    ));
+    let made_again: u64 = kept.made_again.values().sum();
+    if made_again < MUCH_MADE_AGAIN {
+        return;
+    }
+    let names: Vec<_> = kept
+        .made_again
+        .keys()
+        .map(|name| format!("\"{name}/\""))
+        .collect();
+    let size = bytes(made_again);
+    printer.line(format_args!(
+        " to keep less:      {size} of it may be made again: volatile = [{}] in agent.toml (or --volatile)",
+        names.join(", ")
+    ));
 }
 
 /// Asks whether the changes stay.

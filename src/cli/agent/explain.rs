@@ -245,6 +245,12 @@ impl Explanation<'_> {
                 &own.patterns.read_only,
                 &args.read_only,
             ),
+            (
+                "volatile",
+                "volatile",
+                &own.patterns.volatile,
+                &args.volatile,
+            ),
         ] {
             // A copy has no patterns.
             let known = known.iter().filter(|_| args.home != "fork");

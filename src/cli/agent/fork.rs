@@ -70,9 +70,10 @@ pub(super) fn check_in_place(args: &AgentArgs) -> Result<()> {
 /// # Errors
 /// [`Error::Usage`] for patterns with a fork.
 pub(super) fn check_patterns(args: &AgentArgs) -> Result<()> {
-    if args.home == "fork" && !(args.hide.is_empty() && args.read_only.is_empty()) {
+    let no_patterns = args.hide.is_empty() && args.read_only.is_empty() && args.volatile.is_empty();
+    if args.home == "fork" && !no_patterns {
         return Err(Error::usage(
-            "--hide and --read-only cannot be used with --home fork: no rule of a home holds in a copy",
+            "--hide, --read-only and --volatile cannot be used with --home fork: no rule of a home holds in a copy",
             "Leave them out, or work in a copy without those files.",
         ));
     }

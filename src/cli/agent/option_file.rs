@@ -26,7 +26,7 @@ const NOT_IN_FILES: [&str; 7] = [
 ];
 
 /// Lists to which each place adds: what one place hides or protects is so, whatever another one adds.
-pub(super) const ADDED: [&str; 2] = ["hide", "read-only"];
+pub(super) const ADDED: [&str; 3] = ["hide", "read-only", "volatile"];
 
 /// Options of which one is meant.
 pub(super) const ENDS: [&str; 3] = ["ask", "discard", "keep"];

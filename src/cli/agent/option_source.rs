@@ -39,7 +39,7 @@ impl Display for OptionSource {
 pub(super) struct OptionSources {
     /// By the name of the option, for those that are not at their default.
     pub(super) by_option: BTreeMap<String, OptionSource>,
-    /// The sources of the patterns of `--hide` and `--read-only`, in their order.
+    /// The sources of the patterns of `--hide`, `--read-only` and `--volatile`, in their order.
     pub(super) patterns: BTreeMap<&'static str, Vec<OptionSource>>,
     /// The files that were read.
     pub(super) files: Vec<PathBuf>,

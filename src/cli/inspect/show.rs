@@ -170,6 +170,9 @@ fn content(former: &RecordPreimage) -> String {
     };
     if !former.there {
         return match &former.evicted_by {
+            Some(by) if former.volatile => {
+                format!("was not kept, as volatile: version {} of {by}", former.n)
+            }
             Some(by) => format!(
                 "was kept as version {}, and deleted to make room by {by}",
                 former.n
@@ -195,7 +198,10 @@ fn fate_words(trash: &TrashFate) -> String {
             format!("in the trash as {}{size}", escape(&entry.0))
         }
         TrashFate::Restored { by, to } => format!("brought back to {to} by {by}"),
-        TrashFate::Purged { by } => format!("deleted for good by {by}"),
+        TrashFate::Purged { by, volatile } => {
+            let why = if *volatile { ", as volatile," } else { "" };
+            format!("deleted for good{why} by {by}")
+        }
         TrashFate::Gone => {
             "not in the trash any more; somebody took it out behind the mount".to_owned()
         }

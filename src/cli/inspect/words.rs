@@ -35,8 +35,7 @@ pub(super) fn describe(op: &Op) -> String {
         Op::Checkpoint { name, .. } => format!("{word} {name}"),
         // The words of the command: `undo 3`, `redo: …`, `restore /f as at …`.
         Op::Undo { what, .. } | Op::Accept { what, .. } => what.clone(),
-        Op::Purge { entries } => format!("{word} {} entries of the trash", entries.len()),
-        Op::Evict { versions } => format!("{word} {} versions", versions.len()),
+        Op::Purge { .. } | Op::Evict { .. } => describe_deletion(op),
         Op::Symlink { path, target } => format!("{word} {path} → {}", escape(&target.0)),
         Op::Link { path, from, .. } => format!("{word} {path} = {from}"),
         Op::Truncate { path, size, to, .. } => format!("{word} {path} from {size} to {to} bytes"),
@@ -184,4 +183,34 @@ pub(super) fn activity_words(activity: &Activity, printer: &Printer) -> String {
         );
     }
     text
+}
+
+/// Says what a record deletes for good, and where that was volatile.
+fn describe_deletion(op: &Op) -> String {
+    let word = op.word();
+    let (text, losses) = match op {
+        Op::Purge {
+            expired: Some(cut), ..
+        } => {
+            let (session, seq) = &cut.before;
+            let number = count(cut.sessions.len() as u64, "session");
+            let text = format!("expire what came before {session}:{seq}, with {number}");
+            (text, &[][..])
+        }
+        Op::Purge {
+            entries, volatile, ..
+        } => {
+            let text = format!("{word} {} entries of the trash", entries.len());
+            (text, volatile.as_slice())
+        }
+        Op::Evict { versions, volatile } => {
+            (format!("{word} {} versions", versions.len()), &volatile[..])
+        }
+        _ => return word.to_owned(),
+    };
+    let dirs: Vec<_> = losses.iter().map(|loss| loss.dir.to_string()).collect();
+    match dirs.is_empty() {
+        true => text,
+        false => format!("{text}, volatile in {}", dirs.join(", ")),
+    }
 }

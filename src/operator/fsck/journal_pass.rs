@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::finding::FsckReport;
 use super::seal_digests::SealDigests;
+use crate::journal::{CutSession, SessionEnd};
 use crate::name::WorldPath;
 use crate::operator::Store;
 use crate::operator::kept_versions::VersionFiles;
@@ -52,6 +53,10 @@ pub(super) struct JournalPass<'a> {
     /// The end of the session read last.
     pub(super) before: Option<SessionTail>,
     pub(super) sums: SealDigests,
+    /// The end before the oldest session, with that session, if the one of that end is not there.
+    pub(super) cut_end: Option<(SessionEnd, String)>,
+    /// The sessions whose journals went, as records say.
+    pub(super) cut_sessions: Vec<CutSession>,
 }
 
 /// The state of the session being read.

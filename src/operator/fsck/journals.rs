@@ -61,6 +61,8 @@ impl<'a> JournalPass<'a> {
             other: Vec::new(),
             before: None,
             sums: SealDigests::new(store, contents)?,
+            cut_end: None,
+            cut_sessions: Vec::new(),
         })
     }
 

@@ -31,6 +31,7 @@ impl JournalPass<'_> {
         for gone in std::mem::take(&mut self.gone) {
             self.recheck_version(&gone, until)?;
         }
+        self.check_cut();
         self.unknown_entries();
         self.other_inodes();
         let missing = self.missing_entries()?;
@@ -191,9 +192,11 @@ impl JournalPass<'_> {
                 let below: Vec<&[u8]> = path.components().skip(1).map(Name::bytes).collect();
                 missing.remove(&hash(&below));
             }
-            Op::Purge { entries } | Op::Gather { entries, .. } => entries.iter().for_each(|e| {
-                missing.remove(&hash(&[&e.0]));
-            }),
+            Op::Purge { entries, .. } | Op::Gather { entries, .. } => {
+                entries.iter().for_each(|e| {
+                    missing.remove(&hash(&[&e.0]));
+                })
+            }
             _ => {}
         }
         let mut note = |key: u64, at: Vec<u8>, was: String| {

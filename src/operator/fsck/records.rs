@@ -58,12 +58,17 @@ impl JournalPass<'_> {
                 names,
                 ..
             } => self.note_gathering(seq, trash, entries, names),
-            Op::Purge { entries } => {
+            Op::Purge {
+                entries, expired, ..
+            } => {
+                if let Some(cut) = expired {
+                    self.cut_sessions.extend(cut.sessions.iter().cloned());
+                }
                 for entry in entries {
                     self.take_entry(hash(&[&entry.0]));
                 }
             }
-            Op::Evict { versions } => {
+            Op::Evict { versions, .. } => {
                 let evicted =
                     |g: &MissingVersion| versions.iter().any(|(s, n)| *s == g.session && *n == g.n);
                 self.gone.retain(|gone| !evicted(gone));

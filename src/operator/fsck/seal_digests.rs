@@ -64,7 +64,7 @@ impl SealDigests {
             let file = (!matches!(record.op, Op::Rmdir { .. })).then_some(trashed.ids[1]);
             self.entries.insert(trashed.entry.0.clone(), file);
         }
-        if let Op::Purge { entries } = &record.op {
+        if let Op::Purge { entries, .. } = &record.op {
             entries.iter().for_each(|entry| self.purged(&entry.0));
         }
         for ids in record.op.ids().filter(|ids| ids[0] == device) {

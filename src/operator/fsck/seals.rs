@@ -92,16 +92,10 @@ impl JournalPass<'_> {
                 );
                 Finding::problem(FindingKind::End, what, BROKEN_REMEDY).in_session(of, None)
             }
-            // The oldest session present: earlier ones have been removed.
+            // The oldest session present: a later record may say that earlier ones have expired.
             None => {
-                let what =
-                    format!("session {of}, which came before this one, is not there any more");
-                Finding::note(
-                    FindingKind::Layout,
-                    what,
-                    "Nothing to do, if it was taken away on purpose.",
-                )
-                .in_session(&here.id, None)
+                self.cut_end = Some((after.clone(), here.id.clone()));
+                return;
             }
             Some(_) => {
                 let what = format!("session {of}, which came before this one, is missing");
@@ -110,5 +104,34 @@ impl JournalPass<'_> {
             }
         };
         self.report.add(finding);
+    }
+
+    /// Compares the end before the oldest session with what records say of the sessions that have expired, after the last
+    /// session.
+    pub(super) fn check_cut(&mut self) {
+        let Some((after, oldest)) = self.cut_end.take() else {
+            return;
+        };
+        let of = &after.session;
+        let finding = match self.cut_sessions.iter().find(|cut| cut.id == *of) {
+            Some(cut) if cut.last == after.hash => return,
+            Some(_) => {
+                let what = format!(
+                    "session {of} has expired, but its end was not the one it had when session {oldest} began, after record {}",
+                    after.seq
+                );
+                Finding::problem(FindingKind::End, what, BROKEN_REMEDY)
+            }
+            None => {
+                let what =
+                    format!("session {of}, which came before this one, is not there any more");
+                Finding::note(
+                    FindingKind::Layout,
+                    what,
+                    "Nothing to do, if it was taken away on purpose.",
+                )
+            }
+        };
+        self.report.add(finding.in_session(&oldest, None));
     }
 }

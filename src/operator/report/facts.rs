@@ -9,7 +9,7 @@ use std::io::BufReader;
 use chrono::{DateTime, Utc};
 
 use crate::error::{Error, Result};
-use crate::journal::{JournalReader, Op, Record};
+use crate::journal::{JournalReader, Op, Record, VolatileLoss};
 use crate::name::{WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::run::RunSummary;
@@ -85,6 +85,8 @@ pub(super) struct SessionFacts {
     pub(super) programs: BTreeMap<String, ProgramFacts>,
     pub(super) marks: Vec<PageEvent>,
     pub(super) marks_left_out: u64,
+    /// The number and the bytes of volatile things that are gone, by directory.
+    pub(super) volatile: BTreeMap<String, (u64, u64)>,
     /// The width of a slice in milliseconds.
     pub(super) width: i64,
 }
@@ -121,6 +123,13 @@ pub(super) fn read(
 }
 
 impl SessionFacts {
+    fn add_volatile(&mut self, losses: &[VolatileLoss]) {
+        for loss in losses {
+            let sum = self.volatile.entry(loss.dir.to_string()).or_default();
+            *sum = (sum.0 + loss.files, sum.1 + loss.bytes);
+        }
+    }
+
     fn add_record(&mut self, record: Record) {
         let turn = self.turn.as_ref();
         let in_turn = turn.is_none_or(|turn| turn.range().includes(&self.id, record.seq));
@@ -151,11 +160,17 @@ impl SessionFacts {
             } => mark.to_string(),
             Op::Checkpoint { name, .. } => format!("checkpoint “{name}”"),
             Op::Undo { what, .. } | Op::Accept { what, .. } => what.clone(),
-            Op::Purge { entries } => match entries.as_slice() {
+            Op::Purge { volatile, .. } | Op::Evict { volatile, .. } if !volatile.is_empty() => {
+                return self.add_volatile(volatile);
+            }
+            Op::Purge {
+                expired: Some(cut), ..
+            } => format!("expired what came before {}:{}", cut.before.0, cut.before.1),
+            Op::Purge { entries, .. } => match entries.as_slice() {
                 [one] => format!("purged {}", escape(&one.0)),
                 many => format!("purged {} entries of the trash", many.len()),
             },
-            Op::Evict { versions } => format!("deleted {} former contents", versions.len()),
+            Op::Evict { versions, .. } => format!("deleted {} former contents", versions.len()),
             _ => String::new(),
         };
         if !mark.is_empty() {

@@ -8,6 +8,9 @@ use super::{ListedChanges, PageData, changes};
 use crate::error::Result;
 use crate::operator::session::{FOR_REQUESTS, is_for_requests};
 
+/// The number of directories of volatile things that are named.
+const MAX_VOLATILE_DIRS: usize = 20;
+
 impl PageData {
     pub(super) fn header(&self, html: &mut HtmlFragment, diff: &Result<ListedChanges<'_>>) {
         let facts = &self.facts;
@@ -63,6 +66,15 @@ impl PageData {
         );
         card(size(disk), "they take on disk", "kept");
         html.raw("</ul>\n");
+        for (dir, (things, bytes)) in facts.volatile.iter().take(MAX_VOLATILE_DIRS) {
+            html.raw("<p class=\"dim\">Volatile, and gone for good: ");
+            html.text(&format!(
+                "{} things, {}, in ",
+                grouped(*things),
+                size(*bytes)
+            ));
+            html.raw("<code>").text(dir).raw("</code></p>\n");
+        }
         self.undo(html);
         html.raw("</header>\n");
     }

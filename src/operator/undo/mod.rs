@@ -35,6 +35,7 @@ pub mod step_summary;
 mod steps;
 mod touch_times;
 pub mod undo_outcome;
+mod volatile_gone;
 
 pub use apply::apply;
 pub use change_backend::{ChangeBackend, OfflineBackend};

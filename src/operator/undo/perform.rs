@@ -9,7 +9,7 @@ use super::select::{TurnScope, UndoScope, select};
 use super::step_summary::{StepSummary, summarize_plan};
 use crate::error::{Error, Result};
 use crate::journal::{Origin, OriginKind, RunId};
-use crate::name::EscapedBytes;
+use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::Store;
 use crate::operator::closed_nodes::retry_with_opened_nodes;
 use crate::operator::point::{Operation, Point};
@@ -69,6 +69,9 @@ pub struct UndoReport {
     pub stopped: bool,
     /// The things that stay as they are, with reasons.
     pub notes: Vec<String>,
+    /// The number of volatile things that are not brought back, by directory.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub volatile: Vec<(WorldPath, u64)>,
     /// The texts of which lines were taken back beside later changes.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub merged: Vec<String>,
@@ -154,6 +157,7 @@ fn attempt(
         size: plan_size(&planned)?,
         stopped,
         notes: planned.notes.clone(),
+        volatile: planned.volatile.clone(),
         merged: if stopped {
             Vec::new()
         } else {

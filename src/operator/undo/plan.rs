@@ -15,6 +15,7 @@ use super::planner::{
 };
 use super::selection::{CancelledUndo, RecordSelection};
 use super::touch_times::{TouchTimes, touched_nodes};
+use super::volatile_gone::VolatileGone;
 use crate::error::Result;
 use crate::journal::{Op, Record};
 use crate::name::escape;
@@ -64,6 +65,7 @@ pub fn plan<'a>(
         searched: HashSet::new(),
         followed: Vec::new(),
         purged: HashMap::default(),
+        volatile: VolatileGone::default(),
         missing: HashSet::new(),
         selected_nodes: NodeSet::default(),
         since: i64::MAX,
@@ -81,6 +83,7 @@ pub fn plan<'a>(
             .map(|(node, (content, seq))| (node, content, seq))
             .collect(),
         notes: planner.notes,
+        volatile: planner.volatile.missed(),
         merged: planner.merged,
         target: planner.target,
         conflicts: conflicts
@@ -109,6 +112,7 @@ impl UndoPlanner<'_, '_> {
                 self.put_back_cancelled(ended.pair)?;
             }
             begun = cancelled.filter(|undo| undo.is_older);
+            self.volatile.note(&session, &record);
             let effects = self.past.tree_mut().effects(&record, &session)?;
             let touched: Vec<(NodeId, bool)> = effects.iter().flat_map(touched_nodes).collect();
             if selection.has(&session, record.seq) {

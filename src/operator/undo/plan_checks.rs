@@ -244,7 +244,19 @@ impl UndoPlanner<'_, '_> {
             if now == Some(node) || Some(dir) == trash {
                 continue;
             }
-            let (problem, by) = if self.target.is_lost(node) {
+            let is_lost = self.target.is_lost(node);
+            if is_lost {
+                let parent = self.target.path(dir).or_else(|| self.past.tree().path(dir));
+                let path = parent.and_then(|mut path| {
+                    self.target.disk().push(&mut path, name)?;
+                    Some(path)
+                });
+                if self.volatile.count_purged(self.purged.get(&node), path) {
+                    self.target.set_by_id(dir, name, now);
+                    continue;
+                }
+            }
+            let (problem, by) = if is_lost {
                 let problem =
                     "is not in the store any more: it was purged, or removed behind the mount";
                 (problem, self.purged.get(&node).cloned())
@@ -421,6 +433,11 @@ impl UndoPlanner<'_, '_> {
                         self.target.difference_mut(node).content = None;
                         self.merged.remove(&node);
                     }
+                }
+                Err(Error::Missing { .. })
+                    if self.volatile.count_content(layer, self.known_path(node)) =>
+                {
+                    self.forget_content(node, &content);
                 }
                 Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
                     let of = layer.record.clone();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::later_lines::MergedLines;
 use super::touch_times::TouchTimes;
+use super::volatile_gone::VolatileGone;
 use crate::journal::{InodeNumbers, Record};
 use crate::name::WorldPath;
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
@@ -87,6 +88,8 @@ pub struct UndoPlan<'a> {
     pub conflicts: Vec<UndoConflict>,
     /// Changes that cannot be undone because nothing was kept; the files stay as they are.
     pub notes: Vec<String>,
+    /// The number of volatile things that are not brought back, by directory.
+    pub volatile: Vec<(WorldPath, u64)>,
     /// The texts of which lines are taken back beside later changes.
     pub(super) merged: HashMap<NodeId, MergedLines, NumberHash>,
     /// The number of records taken back.
@@ -168,6 +171,8 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) followed: Vec<(NameSlot, NameSlot)>,
     /// The nodes purged from the trash, with the record of the purge.
     pub(super) purged: HashMap<NodeId, RecordId, NumberHash>,
+    /// The volatile things that are gone.
+    pub(super) volatile: VolatileGone,
     /// Files of selected records that are nowhere and were reported.
     pub(super) missing: HashSet<InodeNumbers>,
     /// The nodes that selected records changed.

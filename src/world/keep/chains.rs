@@ -80,7 +80,7 @@ impl VersionChains {
             Op::Truncate { ids, kept, new, .. } | Op::Content { ids, kept, new, .. } => {
                 self.note_content(session, seq, *ids, *new, *kept);
             }
-            Op::Evict { versions } => {
+            Op::Evict { versions, .. } => {
                 for (session, n) in versions {
                     self.remove(&Arc::from(session.as_str()), *n);
                 }

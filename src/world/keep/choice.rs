@@ -6,18 +6,19 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::journal::{KeepMethod, RunId, VersionRef};
-use crate::world::World;
+use crate::journal::{KeepMethod, RunId, VersionRef, VolatileLoss};
 use crate::world::keep::blocks::{BlockVersion, SMALL_COPY_BYTES, copy_range};
 use crate::world::keep::versions::{KeptContent, VersionGuard, VersionStore};
 use crate::world::located::LocatedNode;
 use crate::world::open_state::OpenState;
 use crate::world::root::stat_fd;
 use crate::world::store::layout::map_name;
+use crate::world::volatile::Volatility;
+use crate::world::{Caller, World};
 use trumanfs_types::meta::Id;
 
 /// The size in bytes above which a copy takes long.
@@ -62,6 +63,9 @@ impl World {
             self.sync_before_loss(&located.node)?;
             let how = KeepMethod::Length;
             return Ok(KeptContent::existing(VersionRef { how, n: 0 }));
+        }
+        if self.forgoes(located) {
+            return self.forgo(located);
         }
         let source = self.root.open_to_read(&located.node)?;
         // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a truncation: one copy serves
@@ -111,7 +115,7 @@ impl World {
     ) -> Result<KeptContent<'_>> {
         let (id, size) = (located.node.meta().id, located.node.meta().size);
         let is_small = size <= self.versions.options().copied_up_to;
-        if is_small && !self.versions.append_bases().has(run, id) {
+        if is_small && !self.forgoes(located) && !self.versions.append_bases().has(run, id) {
             match self.keep(located, DestroyScope::Range(0, size), open_state) {
                 Ok(keeping) => {
                     self.versions.append_bases().add(run, id);
@@ -124,6 +128,44 @@ impl World {
             }
         }
         self.keep(located, DestroyScope::Nothing, open_state)
+    }
+
+    /// Confirms what was kept of a content: the record of its change stands, and the act was done.
+    pub(in crate::world) fn confirm_kept(
+        &self,
+        keeping: KeptContent<'_>,
+        open_state: &dyn OpenState,
+        caller: Caller,
+    ) {
+        if let Some((n, loss)) = keeping.confirm(open_state) {
+            self.note_forgone_version(n, loss, caller);
+        }
+    }
+
+    /// Returns whether a content is not kept, as volatile. A file of which one is kept is volatile no more.
+    pub(in crate::world) fn forgoes(&self, located: &LocatedNode) -> bool {
+        let meta = located.node.meta();
+        if located.removed || meta.kind != FileType::RegularFile {
+            return false;
+        }
+        // Another name may have been given to it outside the home.
+        let forgoes =
+            self.volatility_at(&located.path, meta) == Volatility::Volatile && meta.nlink == 1;
+        if !forgoes {
+            self.volatile.forget(meta.id);
+        }
+        forgoes
+    }
+
+    /// Keeps nothing of a volatile content: its version has a number and no file.
+    fn forgo(&self, located: &LocatedNode) -> Result<KeptContent<'_>> {
+        let loss = VolatileLoss {
+            dir: self.volatile.top(&located.path, false),
+            files: 1,
+            bytes: located.node.meta().size,
+        };
+        let guard = self.versions.reserve_version(0)?;
+        Ok(KeptContent::forgone(guard, loss))
     }
 
     /// Returns whether a second record may name a version: not after anything has been punched out of it.

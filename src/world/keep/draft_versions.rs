@@ -114,6 +114,7 @@ impl DraftVersions {
             }
         }
         inner.last.retain(|_, file| !file.versions.is_empty());
+        inner.files.retain(|_, file| !file.versions.is_empty());
     }
 
     pub(in crate::world) fn len(&self) -> usize {

@@ -182,6 +182,7 @@ impl Evictor {
             .map(|(_, link)| (link.session.to_string(), link.n));
         let op = Op::Evict {
             versions: versions.collect(),
+            volatile: Vec::new(),
         };
         self.journal.note(op, None)?;
         for (dir, link) in going {

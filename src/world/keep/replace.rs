@@ -95,7 +95,7 @@ impl World {
             && !located.removed
             && (!open_state.is_open() || !small && open_state.hands_over())
             && meta.size > 0;
-        if !possible {
+        if !possible || self.forgoes(located) {
             return Ok(None);
         }
         self.sync_before_loss(&located.node)?;
@@ -259,6 +259,8 @@ impl World {
             new,
         };
         let author = self.author(caller);
+        // What an operator writes was kept.
+        self.volatile.forget(meta.id);
         let old = self.root.open_to_read(&located.node)?;
         self.note_capability(located, caller)?;
         let mode = meta.permissions();
@@ -305,7 +307,7 @@ impl World {
             overwrite(&file, &ready, content.size(), was).and_then(|()| put_set_ids(&file, &meta));
         // Stopped half-way, by a full disk for example, the file has neither content: the old one must stay kept.
         pending.done();
-        keeping.confirm(open_state);
+        self.confirm_kept(keeping, open_state, caller);
         written.map_err(half_written)?;
         let after = located.node.stat()?;
         self.note_content_changed(&after, open_state);

@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::journal::{KeepMethod, RunId, VersionRef};
+use crate::journal::{KeepMethod, RunId, VersionRef, VolatileLoss};
 use crate::world::keep::blocks::{BlockVersion, same_content};
 use crate::world::keep::draft_versions::DraftVersions;
 use crate::world::keep::quota::VersionQuota;
@@ -82,6 +82,8 @@ pub(in crate::world) struct KeptContent<'a> {
     making: Option<VersionGuard<'a>>,
     /// The report for the open file, once the record stands.
     began: Option<StartedVersion>,
+    /// The loss, if nothing is kept because it is volatile.
+    forgone: Option<VolatileLoss>,
 }
 
 impl<'a> KeptContent<'a> {
@@ -107,17 +109,35 @@ impl<'a> KeptContent<'a> {
                 copy: blocks.is_none().then_some(kept),
                 blocks,
             }),
+            forgone: None,
         }
     }
 
-    /// Confirms the version: its record stands and its act was done.
-    pub(in crate::world) fn confirm(mut self, open_state: &dyn OpenState) {
+    /// Returns a volatile content: its version has no file, and is to be recorded as evicted.
+    pub(in crate::world) fn forgone(
+        making: VersionGuard<'a>,
+        loss: VolatileLoss,
+    ) -> KeptContent<'a> {
+        KeptContent {
+            forgone: Some(loss),
+            ..KeptContent::new(KeepMethod::Copied, making, None)
+        }
+    }
+
+    /// Confirms the version: its record stands and its act was done. Returns the version's number and what is lost, if
+    /// it is a volatile content.
+    pub(in crate::world) fn confirm(
+        mut self,
+        open_state: &dyn OpenState,
+    ) -> Option<(u64, VolatileLoss)> {
         if let Some(making) = &mut self.making {
             making.stands = true;
         }
         if let Some(begun) = self.began.take() {
             open_state.note_version_started(begun);
         }
+        let n = self.kept.map_or(0, |kept| kept.n);
+        self.forgone.take().map(|loss| (n, loss))
     }
 }
 

@@ -23,6 +23,10 @@ pub const SOCKET: &str = "control.sock";
 pub const LINKS: &str = "links";
 /// The list of inodes that stay hidden wherever they go.
 pub const PINNED: &str = "pinned";
+/// The note of the place before which the history has expired.
+pub const EXPIRED: &str = "expired";
+/// The list of volatile files that a session left.
+pub const VOLATILE: &str = "volatile";
 /// The beginning of the name of each record of lent permission bits.
 pub const LENT: &str = "lent.";
 /// The directory of entries of the trash that are being deleted.

@@ -1,6 +1,7 @@
 //! The store: its state directory, its lock and its sessions; opening it, also after a crash.
 
 pub mod append_log;
+pub mod expire;
 pub mod forked;
 pub mod holder;
 pub mod inode_lists;

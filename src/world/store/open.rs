@@ -38,6 +38,7 @@ use crate::world::trash::gatherer::GatherQueue;
 use crate::world::trash::trash_entries;
 use crate::world::trash::trash_entries::Trash;
 use crate::world::view::View;
+use crate::world::volatile::VolatileFiles;
 use crate::world::{World, WorldOptions};
 
 /// The time that the end of a session waits for versions to become final. A version that is not final by then stays
@@ -123,12 +124,14 @@ impl World {
         // Only the `begin` record was written.
         let is_empty = self.journal.last() == 1 && !self.journal.has_unknown_writes();
         if !self.mounted && is_empty {
+            self.end_volatile();
             self.state.forget_session(&self.session);
             self.root.end_use();
             return self.state.close();
         }
         self.gatherer.end();
         self.gather_now();
+        self.end_volatile();
         self.keep_session_texts();
         self.stamp_indexes();
         self.finalizer.finish(&NoWriters(&self.root), END_LIMIT);
@@ -177,6 +180,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
     if let Some(weak) = probe::weak_identity(state.as_fd())? {
         notices.set("identity", weak);
     }
+    let volatile = VolatileFiles::take_over(&state, &options, root.id().0)?;
     let unbegun = NewSessionGuard::new(&state, &session);
     let file = state.new_session(&session)?;
     let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
@@ -222,6 +226,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
         outside: OutsideNames::default(),
         left_indexes: LeftIndexes::default(),
         left_copies: LeftCopies::default(),
+        volatile,
         copies_up: options.copies_up,
         notices,
         lost: AtomicBool::new(false),

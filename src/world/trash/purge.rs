@@ -107,7 +107,12 @@ impl World {
             }
             let purging = self.open_purging_dir()?;
             let entries = there.iter().map(|entry| (*entry).clone()).collect();
-            self.journal.note(Op::Purge { entries }, Some(author))?;
+            let op = Op::Purge {
+                entries,
+                volatile: Vec::new(),
+                expired: None,
+            };
+            self.journal.note(op, Some(author))?;
             for entry in there {
                 let claimed = Name::new(&entry.0).and_then(|name| {
                     self.move_lending_bits(trash.as_fd(), name, purging.as_fd(), name)?;
@@ -175,7 +180,9 @@ impl World {
             if versions.is_empty() {
                 continue;
             }
-            self.journal.note(Op::Evict { versions }, Some(author))?;
+            let volatile = Vec::new();
+            self.journal
+                .note(Op::Evict { versions, volatile }, Some(author))?;
             for version in going {
                 let (session, n) = version;
                 match self.delete_version(session, *n, purged, step) {
@@ -274,7 +281,8 @@ impl World {
         open_beneath(state, PURGING.as_bytes(), flags, Mode::empty())
     }
 
-    fn delete(
+    /// Deletes an entry that lies in the directory of those that are being deleted.
+    pub(in crate::world) fn delete(
         &self,
         purging: &OwnedFd,
         name: Name<'_>,

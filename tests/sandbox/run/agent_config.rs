@@ -397,7 +397,7 @@ fn project_file_narrows() {
     assert_row(&text, "rule", "no host", "command line");
     // An agent in a fork has no patterns, and they are not left out silently.
     let wanted = [
-        "--hide and --read-only cannot be used with --home fork",
+        "--hide, --read-only and --volatile cannot be used with --home fork",
         ".trumanfs.toml",
     ];
     let output = user.agent(&["--home", "fork", "--no-config"], "echo ran");

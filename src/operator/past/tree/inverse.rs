@@ -158,7 +158,7 @@ impl PastTree<'_> {
         op: &Op,
         session: &Arc<str>,
     ) -> Result<()> {
-        if let Op::Purge { entries } = op {
+        if let Op::Purge { entries, .. } = op {
             let trash = self.trash_node()?;
             for entry in entries {
                 let gone = self.disk().make_lost_node(FileType::Unknown);
