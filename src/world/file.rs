@@ -45,6 +45,7 @@ impl World {
             return self.root.reopen(&located.node, flags);
         }
         self.expect_changeable(located, caller)?;
+        self.keep_for_undo(located, caller);
         // Opening checks the permission; only then is there something to record and, last, to empty.
         let file = self.root.reopen(&located.node, flags - OFlags::TRUNC)?;
         self.expect_no_outside_name(located, open_state, caller)?;
@@ -115,6 +116,7 @@ impl World {
             }
         };
         self.note_capability(located, caller)?;
+        self.keep_for_undo(located, caller);
         let was = located.node.meta().size;
         if size == 0 {
             let moved = self.empty_by_moving(
@@ -158,6 +160,7 @@ impl World {
     ) -> Result<()> {
         let flags = FallocateFlags::from_bits(mode).ok_or(Error::Unsupported)?;
         self.expect_changeable(located, caller)?;
+        self.keep_for_undo(located, caller);
         let mut destroys = destroy_scope(flags, range);
         let to = range
             .0

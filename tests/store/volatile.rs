@@ -2,7 +2,7 @@
 //! for good; everything else is kept as ever, wherever it lies: what was moved in or out, what its owner changed, what
 //! git tracks, what has a name elsewhere. An undo names what it does not bring back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -12,6 +12,9 @@ use crate::common::random::Random;
 use crate::common::{Home, describe, need_mount, trumanfs};
 
 fn volatile() -> Home {
+    if std::env::var_os("NOVOL").is_some() {
+        return Home::mount();
+    }
     Home::with(&["--volatile", "target/"])
 }
 
@@ -418,16 +421,21 @@ fn storm(seed: u64, steps: usize) {
     }
 }
 
-#[test]
-fn storms_lose_nothing_that_is_kept() {
-    need_mount!();
-    let (first, last) = match std::env::var("TRUMANFS_VOLATILE_SEEDS") {
+/// Returns the first and the last seed: these, or those of the environment.
+fn seeds(usual: (u64, u64)) -> (u64, u64) {
+    match std::env::var("TRUMANFS_VOLATILE_SEEDS") {
         Ok(range) => {
             let (first, last) = range.split_once('-').unwrap();
             (first.parse().unwrap(), last.parse().unwrap())
         }
-        Err(_) => (1, 4),
-    };
+        Err(_) => usual,
+    }
+}
+
+#[test]
+fn storms_lose_nothing_that_is_kept() {
+    need_mount!();
+    let (first, last) = seeds((1, 4));
     for seed in first..=last {
         storm(seed, 60);
     }
@@ -454,4 +462,124 @@ fn texts(top: &Path) -> BTreeSet<String> {
         }
     }
     found
+}
+
+/// Returns the paths and texts of all files of the occupant.
+fn tree(store: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![store.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path
+                .strip_prefix(store)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            if name.starts_with(".trash") || name.starts_with(".trumanfs") {
+                continue;
+            }
+            if path.is_dir() {
+                waiting.push(path);
+                found.insert(name, "directory".to_owned());
+            } else {
+                found.insert(name, fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// The tree without what lies below `target`.
+fn outside(tree: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let files = tree.iter().filter(|(name, _)| !name.starts_with("target"));
+    files
+        .map(|(name, text)| (name.clone(), text.clone()))
+        .collect()
+}
+
+/// An undo of everything at random brings back all that lies outside, and below `target/` what was not volatile or is
+/// still there; a redo brings back what the undo took away.
+fn undo_storm(seed: u64) {
+    let mut random = Random(seed);
+    let mut home = volatile();
+    home.sh(
+        "mkdir -p target/d target/e src/d; echo 0 >src/k; echo 0 >k; mv k target/d/k
+         for f in target/a target/b target/d/a target/e/a src/a src/d/a b; do echo $f >$f; done",
+    );
+    home.remount();
+    let before = tree(home.store());
+    let names = [
+        "target/a",
+        "target/b",
+        "target/d/a",
+        "target/e/a",
+        "src/a",
+        "src/d/a",
+        "b",
+        "target/d/k",
+        "target/n",
+    ];
+    let dirs = ["target/d", "target/e", "src/d", "target", "src"];
+    for step in 0..30 {
+        let (one, two) = (names[random.index(9)], names[random.index(9)]);
+        let dir = dirs[random.index(5)];
+        let script = match random.below(12) {
+            0 | 1 => format!("echo {step} >{one}"),
+            2 => format!("echo {step} >>{one}"),
+            3 | 4 => format!("rm {one}"),
+            5 => format!("mv -f {one} {two}"),
+            6 => format!("ln -f {one} {two}"),
+            7 => format!("mv -T {dir} {dir}2; mkdir -p {dir}"),
+            8 => format!("rm -r {dir}"),
+            9 => "mkdir -p target/d target/e src/d".to_owned(),
+            10 => "sleep 0.5".to_owned(),
+            _ => {
+                home.remount();
+                continue;
+            }
+        };
+        home.sh(&format!("({script}) 2>/dev/null || :"));
+    }
+    home.umount();
+    let store = home.store().to_owned();
+    let after = tree(&store);
+    agrees(&store);
+    if std::env::var_os("DUMP").is_some() {
+        eprintln!(
+            "{}",
+            String::from_utf8(trumanfs(&["log", "--all", store.to_str().unwrap()]).stdout).unwrap()
+        );
+    }
+    let second = names_in(&store.join(".trumanfs/sessions"))[1].clone();
+    let text = undo(&store, &["--to", &second], 0);
+    let undone = tree(&store);
+    assert_eq!(outside(&undone), outside(&before), "seed {seed}: {text}");
+    // What was overwritten there stays as it is, and nothing new stays.
+    for name in undone.keys() {
+        assert!(before.contains_key(name), "seed {seed}: {name}");
+    }
+    assert_eq!(
+        undone["target/d/k"], "0\n",
+        "seed {seed}: it was made elsewhere"
+    );
+    agrees(&store);
+    let output = trumanfs(&["redo", store.to_str().unwrap()]);
+    assert!(
+        output.status.success(),
+        "seed {seed}: {}",
+        describe(&output)
+    );
+    assert_eq!(tree(&store), after, "seed {seed}");
+    agrees(&store);
+}
+
+#[test]
+fn undo_at_random_brings_back_what_is_not_volatile() {
+    need_mount!();
+    let (first, last) = seeds((1, 6));
+    for seed in first..=last {
+        undo_storm(seed);
+    }
 }

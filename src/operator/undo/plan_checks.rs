@@ -252,7 +252,12 @@ impl UndoPlanner<'_, '_> {
                     Some(path)
                 });
                 if self.volatile.count_purged(self.purged.get(&node), path) {
-                    self.target.set_by_id(dir, name, now);
+                    // What a selected record left there goes all the same, or back to where it was.
+                    let stays = now.filter(|now| {
+                        let goes_back = self.target.every_place(*now).next().is_some();
+                        !goes_back && !self.made.contains(*now)
+                    });
+                    self.target.set_by_id(dir, name, stays);
                     continue;
                 }
             }

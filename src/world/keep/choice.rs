@@ -142,6 +142,13 @@ impl World {
         }
     }
 
+    /// Has a file kept from now on that an undo changes: a redo takes that back.
+    pub(in crate::world) fn keep_for_undo(&self, located: &LocatedNode, caller: Caller) {
+        if caller.origin.is_undo() {
+            self.volatile.forget(located.node.meta().id);
+        }
+    }
+
     /// Returns whether a content is not kept, as volatile. A file of which one is kept is volatile no more.
     pub(in crate::world) fn forgoes(&self, located: &LocatedNode) -> bool {
         let meta = located.node.meta();

@@ -259,8 +259,7 @@ impl World {
             new,
         };
         let author = self.author(caller);
-        // What an operator writes was kept.
-        self.volatile.forget(meta.id);
+        self.keep_for_undo(located, caller);
         let old = self.root.open_to_read(&located.node)?;
         self.note_capability(located, caller)?;
         let mode = meta.permissions();

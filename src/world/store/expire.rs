@@ -34,7 +34,7 @@ impl World {
     /// # Errors
     /// Any error from recording it, from syncing the record, or from reading the journals; nothing has gone then.
     pub fn expire(&self, before: (String, u64), caller: Caller) -> Result<ExpireResult> {
-        let mut ends = Vec::new();
+        let (mut ends, mut husks) = (Vec::new(), Vec::new());
         let previous = self.state.previous_session().map(str::to_owned);
         for session in sessions(&self.state)? {
             let stays = session >= before.0
@@ -44,8 +44,8 @@ impl World {
                 break;
             }
             match open_journal(&self.state, &session) {
-                // Its daemon was killed before it began.
-                Err(Error::NotFound) => {}
+                // Its daemon was killed before it began, or a cut before it had gone.
+                Err(Error::NotFound) => husks.push(session),
                 file => {
                     let tail = tail_of_damaged(&file?)?;
                     ends.extend(tail.map(|tail| CutSession {
@@ -79,6 +79,9 @@ impl World {
         }
         if !rest.is_empty() {
             self.evict(&rest, caller, &mut |_| {})?;
+        }
+        for session in husks {
+            let _ = take_away(&self.state, &session);
         }
         let mut result = ExpireResult::default();
         for session in cut.sessions {

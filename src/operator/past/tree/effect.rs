@@ -205,8 +205,7 @@ impl PastTree<'_> {
             (Some(node), None) => return Ok(node),
             // A purged node has no inode any more: the record names the one it had.
             (Some(node), Some(ids)) if self.ids(node).is_none_or(|known| known == ids) => {
-                // Unless only a name was purged: the file has another one.
-                if self.ids(node).is_none() && self.known_elsewhere(ids)?.is_none() {
+                if self.ids(node).is_none() {
                     self.set_ids(node, ids);
                 }
                 self.reconcile_missed(node, ids)?;
