@@ -19,6 +19,7 @@ pub mod fork;
 pub mod fsck;
 pub mod kept_versions;
 pub mod log;
+mod made_again;
 pub mod merge;
 pub mod past;
 pub mod point;

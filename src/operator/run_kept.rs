@@ -6,34 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Store;
 use super::kept_versions::{VersionDir, on_disk};
+use super::made_again::made_again;
 use super::past::ReverseRecords;
 use super::trash_size::size_of;
 use crate::error::{Error, Result};
 use crate::journal::{Op, RunId};
 use crate::name::{Name, WorldPath};
 use crate::world::store::layout::TRASH;
-
-/// The names of directories in which what is built, installed or cached lies, and which their makers can make again.
-const MADE_AGAIN: [&str; 18] = [
-    "target",
-    "node_modules",
-    ".venv",
-    "venv",
-    "__pycache__",
-    ".cache",
-    "build",
-    "dist",
-    "coverage",
-    ".next",
-    ".nuxt",
-    ".turbo",
-    ".gradle",
-    ".tox",
-    ".nox",
-    ".pytest_cache",
-    ".mypy_cache",
-    ".ruff_cache",
-];
 
 /// The space of what is kept because of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,13 +66,7 @@ pub fn run_kept(store: &Store, id: RunId) -> Result<RunKept> {
 impl RunKept {
     fn add(&mut self, path: &WorldPath, disk: u64) {
         self.disk += disk;
-        let known = path.components().find_map(|name| {
-            let known = MADE_AGAIN
-                .iter()
-                .find(|known| known.as_bytes() == name.bytes());
-            known.copied()
-        });
-        if let Some(name) = known {
+        if let Some(name) = made_again(path) {
             *self.made_again.entry(name.to_owned()).or_default() += disk;
         }
     }

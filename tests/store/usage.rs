@@ -411,3 +411,22 @@ fn directory_of_another_user_is_named_and_the_rest_shown() {
         .mode();
     assert_eq!(mode & 0o7777, 0);
 }
+
+/// What lies in directories that are made again by their makers counts by their names, too.
+#[test]
+fn directories_of_what_can_be_made_again() {
+    need_mount!();
+    let mut home = Home::mount();
+    home.sh(
+        "mkdir -p a/target/x b/target src; head -c 50000 /dev/urandom >a/target/x/f
+         head -c 9000 /dev/urandom >b/target/f; head -c 9000 /dev/urandom >src/f
+         rm -r a/target; rm b/target/f src/f",
+    );
+    home.umount();
+    let usage = object(home.store(), &[]);
+    let target = row(&usage, "made_again", "name", "target");
+    let all = usage["trash"]["disk"].as_u64().unwrap();
+    let there = target["trash"].as_u64().unwrap();
+    assert!(there > 59_000 && there < all - 9000, "{usage}");
+    assert!(text(home.store(), &[]).contains("target/"));
+}

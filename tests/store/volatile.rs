@@ -12,9 +12,6 @@ use crate::common::random::Random;
 use crate::common::{Home, describe, need_mount, trumanfs};
 
 fn volatile() -> Home {
-    if std::env::var_os("NOVOL").is_some() {
-        return Home::mount();
-    }
     Home::with(&["--volatile", "target/"])
 }
 
@@ -546,12 +543,6 @@ fn undo_storm(seed: u64) {
     let store = home.store().to_owned();
     let after = tree(&store);
     agrees(&store);
-    if std::env::var_os("DUMP").is_some() {
-        eprintln!(
-            "{}",
-            String::from_utf8(trumanfs(&["log", "--all", store.to_str().unwrap()]).stdout).unwrap()
-        );
-    }
     let second = names_in(&store.join(".trumanfs/sessions"))[1].clone();
     let text = undo(&store, &["--to", &second], 0);
     let undone = tree(&store);

@@ -23,7 +23,7 @@ const MAX_COMMAND: usize = 100;
 /// Arguments of `trumanfs usage`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Space is what is allocated on disk, each file once. `trumanfs trash purge` frees what is kept.")]
+Space is what is allocated on disk, each file once. `trumanfs expire` and `trumanfs trash purge` free what is kept.")]
 pub(in crate::cli) struct StoreUsageArgs {
     /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
@@ -110,6 +110,11 @@ fn print_tables(printer: &mut Printer, usage: &StoreUsage, all: bool) {
     let rows = rows.map(|row| (row.kept, age_words(row.age).to_owned()));
     let rows = rows.collect();
     print_table(printer, "by age", rows, most);
+    let rows = usage.made_again.iter();
+    let rows = rows
+        .map(|row| (row.kept, format!("{}/", row.name)))
+        .collect();
+    print_table(printer, "of which --volatile may save", rows, most);
     let what = "in no record, and directories' own".to_owned();
     print_table(printer, "the rest", vec![(usage.unrecorded, what)], most);
 }

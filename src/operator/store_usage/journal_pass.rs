@@ -11,9 +11,13 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use super::super::Store;
 use super::super::age_bounds::AgeBounds;
 use super::super::log::ForwardRecords;
+use super::super::made_again::made_again;
 use super::super::point::start_of_today;
 use super::disk_scan::KeptFiles;
-use super::{AgeClass, AgeUsage, DirectoryUsage, KeptSpace, ProblemList, ProgramUsage, RunUsage};
+use super::{
+    AgeClass, AgeUsage, DirectoryUsage, KeptSpace, MadeAgainUsage, ProblemList, ProgramUsage,
+    RunUsage,
+};
 use crate::error::{Error, Result};
 use crate::journal::{Op, OriginKind, Record, RecordHeader, RunId};
 use crate::name::WorldPath;
@@ -33,6 +37,7 @@ pub(super) struct KeptShares {
     programs: HashMap<ProgramId, KeptSpace>,
     runs: HashMap<Option<RunId>, (OriginKind, KeptSpace)>,
     ages: [KeptSpace; 4],
+    made_again: HashMap<&'static str, KeptSpace>,
     /// The commands of the runs of the present session, and of others with a share.
     commands: HashMap<RunId, String>,
     /// The present session.
@@ -58,6 +63,7 @@ impl KeptShares {
             programs: HashMap::new(),
             runs: HashMap::new(),
             ages: [KeptSpace::default(); 4],
+            made_again: HashMap::new(),
             commands: HashMap::new(),
             session: String::new(),
         };
@@ -130,6 +136,9 @@ impl KeptShares {
             versions: version.unwrap_or_default(),
         };
         let is_dir = matches!(record.op, Op::Rmdir { .. });
+        if let Some(name) = made_again(path) {
+            self.made_again.entry(name).or_default().add(space);
+        }
         let directory = top_directory(path, is_dir, self.depth);
         self.directories.entry(directory).or_default().add(space);
         let actor = record.actor.as_ref();
@@ -189,6 +198,15 @@ impl KeptShares {
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by_key(|row| (Reverse(row.kept.total()), row.run));
+        rows
+    }
+
+    /// Returns the shares of directories of what can be made again, by their names, largest first.
+    pub(super) fn made_again(&self) -> Vec<MadeAgainUsage> {
+        let rows = self.made_again.iter();
+        let rows = rows.map(|(name, kept)| MadeAgainUsage { name, kept: *kept });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by_key(|row| (Reverse(row.kept.total()), row.name));
         rows
     }
 

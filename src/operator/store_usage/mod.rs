@@ -79,6 +79,16 @@ pub struct DirectoryUsage {
     pub kept: KeptSpace,
 }
 
+/// The share of directories of one name that those have of what can be made again.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct MadeAgainUsage {
+    /// The name.
+    pub name: &'static str,
+    /// The space of what was in them.
+    #[serde(flatten)]
+    pub kept: KeptSpace,
+}
+
 /// The share of one program.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ProgramUsage {
@@ -164,6 +174,9 @@ pub struct StoreUsage {
     pub runs: Vec<RunUsage>,
     /// The shares of spans of time, newest first.
     pub ages: Vec<AgeUsage>,
+    /// The parts of these in directories that have names of such as can be made again, largest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub made_again: Vec<MadeAgainUsage>,
     /// The kept things that no record names, and the directories of the trash and of the versions themselves.
     pub unrecorded: KeptSpace,
     /// Journals and directories that could not be read, and why; the numbers lack them.
@@ -230,6 +243,7 @@ pub fn store_usage(store: &Store, depth: usize) -> Result<StoreUsage> {
         programs: shares.programs(),
         runs: shares.runs(),
         ages: shares.ages(),
+        made_again: shares.made_again(),
         problems: problems.into_texts(),
     })
 }
