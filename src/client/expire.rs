@@ -16,7 +16,9 @@ impl Client {
     /// As [`expire::expire_plan`].
     pub fn expire_plan(&self, rules: &ExpireRules) -> Result<ExpirePlan> {
         self.seal();
-        expire::expire_plan(&self.store, rules)
+        let status = self.status()?;
+        let runs = status.as_ref().map(|status| status.runs.as_slice());
+        expire::expire_plan(&self.store, rules, runs)
     }
 
     /// Deletes for good what goes: first what is kept, then the journals. If the first is stopped, no journal goes.

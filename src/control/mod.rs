@@ -282,6 +282,9 @@ pub struct MountStatus {
     /// The number of files that have former contents that are not final: they may still give space back.
     #[serde(default)]
     pub not_final: usize,
+    /// The runs that are under way.
+    #[serde(default)]
+    pub runs: Vec<RunId>,
     /// The number of volatile things in the trash that are about to be deleted, or open.
     #[serde(default)]
     pub volatile_waiting: usize,

@@ -409,6 +409,7 @@ fn status_of(
             kept_bytes: shared.world.versions().quota().used(),
             refused: shared.world.versions().quota().refused(),
             not_final: shared.world.finalizer().waiting_count(),
+            runs: shared.runs.runs(),
             volatile_waiting: shared.world.volatile_waiting(),
             notices: shared.world.notices().all(),
         }

@@ -58,6 +58,18 @@ impl RunMembers {
         self.members.load(Ordering::Relaxed)
     }
 
+    /// Returns the runs that have members.
+    pub fn runs(&self) -> Vec<RunId> {
+        let table = self.table.read();
+        let threads = table.threads.values().map(|(_, origin)| *origin);
+        let namespaces = table.namespaces.values().map(|(_, origin)| *origin);
+        let all = threads.chain(namespaces).chain(table.everybody);
+        let mut runs: Vec<RunId> = all.filter_map(|origin| origin.run).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        runs
+    }
+
     /// Returns what a request of a thread is the doing of.
     pub fn origin_of(&self, thread: u32) -> Origin {
         if self.members.load(Ordering::Acquire) == 0 {

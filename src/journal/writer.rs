@@ -241,6 +241,22 @@ impl Journal {
         Ok((state.seq, String::from_utf8_lossy(&hash).into_owned()))
     }
 
+    /// Waits until all records so far are on the disk: before what they name is deleted for good.
+    ///
+    /// # Errors
+    /// Any error from `dup(2)` or `fdatasync(2)`.
+    pub fn sync(&self) -> Result<()> {
+        if self.durable {
+            return Ok(());
+        }
+        let file = {
+            let state = self.state.lock();
+            state.file.try_clone()
+        };
+        let file = file.map_err(|error| Error::io("dup", &error))?;
+        rustix::fs::fdatasync(file).map_err(Error::os("fdatasync"))
+    }
+
     /// Releases the space reserved ahead, at the end of a session.
     pub fn trim(&self) {
         let state = self.state.lock();

@@ -75,7 +75,7 @@ pub struct ExpirePlan {
     /// The time of that record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// The rule because of which it stays: an option.
+    /// The rule because of which it stays: an option, or that a run is under way.
     pub because: &'static str,
     /// Entries of the trash, oldest first.
     pub entries: Vec<TrashEntry>,
@@ -112,21 +112,28 @@ struct KeptPlaces {
     days: BTreeMap<NaiveDate, RecordPlace>,
     checkpoint: Option<RecordPlace>,
     mark: Option<RecordPlace>,
+    /// The first record of a run that is under way.
+    under_way: Option<RecordPlace>,
 }
 
-/// Finds out what goes by these rules.
+/// Finds out what goes by these rules. `live`: the runs that are under way in the home, which stay whole, if the store is
+/// mounted.
 ///
 /// # Errors
-/// [`Error::Usage`] for no rules; [`Error::Missing`] for rules that find nothing to keep; [`Error::Damaged`] for a journal that cannot be read, of which it is not
-/// known what it needs; those of reading the directories.
-pub fn expire_plan(store: &Store, rules: &ExpireRules) -> Result<ExpirePlan> {
+/// [`Error::Usage`] for no rules; [`Error::Missing`] for rules that find nothing to keep; [`Error::Damaged`] for a journal
+/// that cannot be read, of which it is not known what it needs; those of reading the directories.
+pub fn expire_plan(
+    store: &Store,
+    rules: &ExpireRules,
+    live: Option<&[RunId]>,
+) -> Result<ExpirePlan> {
     if *rules == ExpireRules::default() {
         return Err(Error::usage(
             "nothing says what is to be kept",
             "Give at least one of --keep-within, --keep-last, --keep-daily, --keep-checkpoints, --keep-marks and --max-size.",
         ));
     }
-    let places = KeptPlaces::read(store, rules)?;
+    let places = KeptPlaces::read(store, rules, live.unwrap_or_default())?;
     let entries = trash::list(store)?;
     let versions = kept_versions::list(store)?;
     let all = sessions(store.state())?;
@@ -135,7 +142,8 @@ pub fn expire_plan(store: &Store, rules: &ExpireRules) -> Result<ExpirePlan> {
     if let Some(most) = rules.max_size {
         let checkpoint = places.checkpoint.as_ref().filter(|_| rules.checkpoints);
         let mark = places.mark.as_ref().filter(|_| rules.marks);
-        let firm = checkpoint.into_iter().chain(mark).min();
+        let firm = checkpoint.into_iter().chain(mark);
+        let firm = firm.chain(places.under_way.as_ref()).min();
         let sized = size_cut(most, (&entries, &versions, &journals), &places.newest);
         let sized = firm.cloned().into_iter().chain([sized]).min();
         if sized > before {
@@ -152,9 +160,11 @@ pub fn expire_plan(store: &Store, rules: &ExpireRules) -> Result<ExpirePlan> {
         (Some(session), Some(seq)) => before.is_after(session, seq),
         _ => false,
     };
-    let newest = all.last().map_or("", String::as_str);
+    // The present session, which is still to come if the store is not mounted, and the one before it stay.
+    let stay = if live.is_some() { 2 } else { 1 };
     let old = |journal: &&ExpiringSession| {
-        journal.session < before.session && journal.session.as_str() < newest
+        let newer = all.iter().rev().take(stay);
+        journal.session < before.session && !newer.clone().any(|id| *id == journal.session)
     };
     let plan = ExpirePlan {
         entries: entries.into_iter().filter(goes).collect(),
@@ -180,7 +190,7 @@ pub fn expire_plan(store: &Store, rules: &ExpireRules) -> Result<ExpirePlan> {
 }
 
 impl KeptPlaces {
-    fn read(store: &Store, rules: &ExpireRules) -> Result<KeptPlaces> {
+    fn read(store: &Store, rules: &ExpireRules, under_way: &[RunId]) -> Result<KeptPlaces> {
         let mut places = KeptPlaces::default();
         let since = rules
             .within
@@ -212,6 +222,14 @@ impl KeptPlaces {
             {
                 places.young = Some(place.clone());
             }
+            if places.under_way.is_none()
+                && header
+                    .origin()
+                    .run
+                    .is_some_and(|run| under_way.contains(&run))
+            {
+                places.under_way = Some(place.clone());
+            }
             if header.op == "checkpoint"
                 && let Op::Checkpoint { mark, .. } = log.record()?.op
             {
@@ -235,25 +253,34 @@ impl KeptPlaces {
                     Some(run) => places.known.insert(run),
                     None => !std::mem::replace(&mut has_plain, true),
                 };
-            if let (true, Some(last)) = (is_new, rules.last) {
-                places.runs.push_back(place.clone());
-                if places.runs.len() > last.max(1) {
-                    places.runs.pop_front();
-                }
-            }
-            if let Some(days) = rules.daily
-                && let Ok(time) = DateTime::parse_from_rfc3339(not_before)
-            {
-                places
-                    .days
-                    .insert(time.with_timezone(&Local).date_naive(), place.clone());
-                if places.days.len() > days.max(1) {
-                    places.days.pop_first();
-                }
-            }
+            places.note(&place, (is_new, not_before), rules);
             places.newest = place;
         }
         Ok(places)
+    }
+
+    /// Notes a record for the newest runs, if it is the first one of a run, and for its day.
+    fn note(
+        &mut self,
+        place: &RecordPlace,
+        (begins, not_before): (bool, &str),
+        rules: &ExpireRules,
+    ) {
+        if let (true, Some(last)) = (begins, rules.last) {
+            self.runs.push_back(place.clone());
+            if self.runs.len() > last.max(1) {
+                self.runs.pop_front();
+            }
+        }
+        if let Some(days) = rules.daily
+            && let Ok(time) = DateTime::parse_from_rfc3339(not_before)
+        {
+            let day = time.with_timezone(&Local).date_naive();
+            self.days.insert(day, place.clone());
+            if self.days.len() > days.max(1) {
+                self.days.pop_first();
+            }
+        }
     }
 
     /// Returns the oldest place that a rule keeps, and the rule. `None` keeps everything.
@@ -284,15 +311,21 @@ impl KeptPlaces {
             .into_iter()
             .filter_map(|(place, option)| Some((place??, option)))
             .min_by_key(|(place, _)| *place);
-        match oldest {
-            Some((place, option)) => Ok((Some(place.clone()), option)),
-            None if rules.max_size.is_some() => Ok((None, "--max-size")),
-            None => Err(Error::Missing {
+        if oldest.is_none() && rules.max_size.is_none() {
+            return Err(Error::Missing {
                 what: "there is no checkpoint and no mark of that kind to keep".to_owned(),
                 remedy: "All of the history would go. Give another option as well, as --keep-within 30d."
                     .to_owned(),
-            }),
+            });
         }
+        let under_way = self.under_way.as_ref();
+        Ok(match (oldest, under_way) {
+            (Some((place, _)), Some(run)) if run < place => {
+                (Some(run.clone()), "a run is under way")
+            }
+            (Some((place, option)), _) => (Some(place.clone()), option),
+            (None, _) => (None, "--max-size"),
+        })
     }
 }
 

@@ -171,6 +171,70 @@ fn the_log_can_be_filtered() {
     expect(2, home.home(), &["log"], &["--path", "a[b"]);
 }
 
+/// Several stores at once: each under its own heading, those in which nothing was found left out.
+#[test]
+fn log_of_several_stores() {
+    need_mount!();
+    let mut homes = [Home::mount(), Home::mount(), Home::mount()];
+    homes[0].sh("echo 1 >x; rm x");
+    homes[1].sh("echo 1 >y; rm y");
+    homes[2].sh("echo 1 >x; rm x; echo 2 >x; rm x");
+    homes[0].umount();
+    let stores = [homes[0].store(), homes[1].home(), homes[2].store()];
+    let also: Vec<&str> = stores[1..]
+        .iter()
+        .map(|store| store.to_str().unwrap())
+        .collect();
+    let wanted = [
+        "--also", also[0], "--also", also[1], "--op", "unlink", "--path", "x",
+    ];
+    let text = ok(stores[0], &["log"], &[&wanted[..], &["--all"]].concat());
+    let headings: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("══ "))
+        .collect();
+    let heading = |store: &Path| format!("══ {}", store.display());
+    assert_eq!(
+        headings,
+        [heading(homes[0].store()), heading(homes[2].store())],
+        "{text}"
+    );
+    assert_eq!(text.matches("unlink /x").count(), 3, "{text}");
+    let records = objects(stores[0], &["log"], &wanted);
+    let of: Vec<_> = records
+        .iter()
+        .map(|record| record["store_path"].as_str().unwrap())
+        .collect();
+    let path = |n: usize| homes[n].store().to_str().unwrap();
+    assert_eq!(of, [path(0), path(2), path(2)]);
+    assert!(records.iter().all(|record| record["session"].is_string()));
+    // One that is none, and a run that none of them has.
+    let base = tempfile::tempdir().unwrap();
+    let none = base.path().to_str().unwrap();
+    let output = run(stores[0], &["log"], &["--also", none, "--op", "unlink"]);
+    assert_eq!(output.status.code(), Some(5), "{}", describe(&output));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(none));
+    expect(
+        1,
+        stores[0],
+        &["log"],
+        &["--also", also[0], "--run", "zzzzzzzzzzzz"],
+    );
+    // Where a reader stopped, the next one goes on.
+    let seen = objects(stores[2], &["log"], &[]);
+    let at = seen
+        .iter()
+        .rposition(|record| record["op"] == "create")
+        .unwrap();
+    let place = format!(
+        "{}:{}",
+        seen[at]["session"].as_str().unwrap(),
+        seen[at]["seq"]
+    );
+    let rest = objects(stores[2], &["log"], &["--since", &place]);
+    assert_eq!(rest[..], seen[at + 1..]);
+}
+
 #[test]
 fn a_damaged_session_is_reported_and_the_others_are_read() {
     need_mount!();

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::super::exit::ExitReason;
 use super::super::output::{Printer, TextStyle, warn};
@@ -34,7 +35,10 @@ pub(in crate::cli) struct LogArgs {
     /// Only what concerns these paths in the home, and what is below them
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
-    /// Print the records as they are, one JSON object a line, each with its `session`
+    /// Another store to look into, too; may be given several times
+    #[arg(long, value_name = "STORE", value_hint = ValueHint::DirPath, conflicts_with = "follow")]
+    also: Vec<PathBuf>,
+    /// Print the records as they are, one JSON object a line, each with its `session`, and its `store_path` with --also
     #[arg(long)]
     json: bool,
     /// Print each operation, instead of what a process did in one go
@@ -80,9 +84,36 @@ impl LogArgs {
     }
 }
 
-/// Prints the log.
+/// Prints the log, of several stores one after the other.
 pub(in crate::cli) fn log(args: &LogArgs) -> Result<ExitReason> {
-    let client = Client::open(&args.target)?;
+    if args.also.is_empty() {
+        return log_of_store(args, &args.target);
+    }
+    let (mut partly, mut any) = (false, false);
+    for target in std::iter::once(&args.target).chain(&args.also) {
+        match log_of_store(args, target) {
+            Ok(ExitReason::Nothing) => {}
+            Ok(ExitReason::Ok) => any = true,
+            Ok(_) => partly = true,
+            // It has not got the run or the session that was asked for.
+            Err(Error::Missing { .. }) if args.run.is_some() || args.session.is_some() => {}
+            Err(error @ Error::Usage { .. }) => return Err(error),
+            Err(error) => {
+                partly = true;
+                let store = escape(target.as_os_str().as_bytes());
+                warn(args.json, &format!("{store}: {}", error.full_message()));
+            }
+        }
+    }
+    Ok(match (partly, any) {
+        (true, _) => ExitReason::Partly,
+        (false, false) => ExitReason::Nothing,
+        (false, true) => ExitReason::Ok,
+    })
+}
+
+fn log_of_store(args: &LogArgs, target: &Path) -> Result<ExitReason> {
+    let client = Client::open(target)?;
     let filter = filter(&client, args)?;
     let mut log = client.log(&filter)?;
     let mut log_printer = LogPrinter {
@@ -92,6 +123,10 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<ExitReason> {
             (false, true) => LogFormat::All,
             (false, false) => LogFormat::Folded(ActivityFold::default()),
         },
+        store: (!args.also.is_empty()).then(|| StoreHeading {
+            path: escape(client.path().as_os_str().as_bytes()),
+            is_due: true,
+        }),
         session: String::new(),
         merges: BTreeSet::new(),
     };
@@ -189,9 +224,17 @@ enum LogFormat {
     Folded(ActivityFold),
 }
 
+/// The heading of one of several stores.
+struct StoreHeading {
+    path: String,
+    /// True until it was printed.
+    is_due: bool,
+}
+
 struct LogPrinter {
     printer: Printer,
     form: LogFormat,
+    store: Option<StoreHeading>,
     /// The session whose heading was printed last.
     session: String,
     /// The merges that were printed: their records have the origin of an undo.
@@ -201,15 +244,17 @@ struct LogPrinter {
 impl LogPrinter {
     fn record(&mut self, session: &str, record: &RecordHeader<'_>) -> Result<()> {
         match &mut self.form {
-            // The first record of a session names it by itself.
-            LogFormat::Json if record.op == "begin" => {
-                self.printer.bytes(record.line);
-                self.printer.bytes(b"\n");
-            }
             LogFormat::Json => {
                 let rest = record.line.strip_prefix(b"{").unwrap_or_default();
-                self.printer
-                    .bytes(format!("{{\"session\":\"{session}\",").as_bytes());
+                let mut first = "{".to_owned();
+                if let Some(store) = &self.store {
+                    let _ = write!(first, "\"store_path\":{},", serde_json::json!(store.path));
+                }
+                // The first record of a session names it by itself.
+                if record.op != "begin" {
+                    let _ = write!(first, "\"session\":\"{session}\",");
+                }
+                self.printer.bytes(first.as_bytes());
                 self.printer.bytes(rest);
                 self.printer.bytes(b"\n");
             }
@@ -297,6 +342,12 @@ impl LogPrinter {
             return;
         }
         session.clone_into(&mut self.session);
+        if let Some(store) = self.store.as_mut().filter(|store| store.is_due) {
+            store.is_due = false;
+            let text = format!("══ {}", store.path);
+            let text = self.printer.style(TextStyle::Heading, &text);
+            self.printer.line(format_args!("{text}"));
+        }
         let text = format!("── session {session}{more}");
         let text = self.printer.style(TextStyle::Heading, &text);
         self.printer.line(format_args!("{text}"));

@@ -1,8 +1,9 @@
 //! Purging: the permanent deletion of trash entries and former contents, for operators only.
 //!
-//! No request of an occupant leads here; `quota.rs` deletes versions too, but only under `--keep-evict`. Each purge is
-//! recorded first; then an entry moves to `.trumanfs/purging`, out of reach of everybody in the home, and only then is
-//! its tree deleted (`erase.rs`). If the daemon dies meanwhile, the next purge deletes the rest.
+//! No request of an occupant leads here; `quota.rs` deletes versions too, but only under `--keep-evict`, and
+//! `volatile/erase.rs` what is volatile, in the same way. Each purge is recorded first, and the record is on the disk; then
+//! an entry moves to `.trumanfs/purging`, out of reach of everybody in the home, and only then is its tree deleted
+//! (`erase.rs`). If the daemon dies meanwhile, the next purge deletes the rest.
 //!
 //! Lock: one mutex, so that the trash is not counted while it is being deleted. It is held over system calls, and no
 //! request of the home takes it.
@@ -113,6 +114,7 @@ impl World {
                 expired: None,
             };
             self.journal.note(op, Some(author))?;
+            self.journal.sync()?;
             for entry in there {
                 let claimed = Name::new(&entry.0).and_then(|name| {
                     self.move_lending_bits(trash.as_fd(), name, purging.as_fd(), name)?;
@@ -183,6 +185,7 @@ impl World {
             let volatile = Vec::new();
             self.journal
                 .note(Op::Evict { versions, volatile }, Some(author))?;
+            self.journal.sync()?;
             for version in going {
                 let (session, n) = version;
                 match self.delete_version(session, *n, purged, step) {

@@ -1,10 +1,11 @@
-//! `agent --hide` and `--read-only`: what an agent does not see and cannot change, for its session alone.
+//! `agent --hide`, `--read-only` and `--volatile`: what an agent does not see, what it cannot change, and what of its work
+//! is not kept, for its session alone.
 
 use std::fs;
 use std::process::{Command, Output};
 
 use super::{LIMIT, Store, begin, err, good, until};
-use crate::common::{binary, describe, need_mount, run_limited};
+use crate::common::{binary, describe, need_mount, run_limited, trumanfs};
 
 fn agent_command(store: &Store, options: &[&str], script: &str) -> Command {
     let mut command = Command::new(binary());
@@ -100,4 +101,63 @@ fn pattern_that_is_none_is_an_error_before_anything_begins() {
             describe(&output)
         );
     }
+}
+
+/// What an agent makes again and again is not kept, and its runs can be taken back all the same.
+#[test]
+fn what_an_agent_makes_again_is_not_kept() {
+    need_mount!();
+    let store = project();
+    let volatile = ["--volatile", "target/"];
+    let build = "mkdir -p target; rm -rf target/*; seq 1000 >target/out; echo built >>file";
+    for _ in 0..3 {
+        let output = agent(&store, &volatile, build);
+        assert!(output.status.success(), "{}", describe(&output));
+    }
+    let names = || {
+        let trash = fs::read_dir(store.store.join(".trash")).unwrap();
+        let names = trash.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name != ".gitignore")
+            .collect::<Vec<_>>()
+    };
+    store.is_left_alone();
+    assert_eq!(names(), [""; 0]);
+    let target = store.store.to_str().unwrap();
+    let output = trumanfs(&["undo", target, "--run", "last"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(
+        text.contains("not brought back, as volatile: 1 thing in /target"),
+        "{text}"
+    );
+    let read = fs::read_to_string(store.store.join("file")).unwrap();
+    assert_eq!(read, "x\nbuilt\nbuilt\n");
+    // Without the option everything is kept, whatever was made with it.
+    let output = agent(&store, &[], "seq 9 >target/more; rm -r target");
+    assert!(output.status.success(), "{}", describe(&output));
+    assert_eq!(
+        names().len(),
+        1 + 1,
+        "what the undo removed, and the directory"
+    );
+    let said = err(&output);
+    assert!(!said.contains("what it keeps"), "{said}");
+}
+
+#[test]
+fn run_that_keeps_much_says_so() {
+    need_mount!();
+    let store = project();
+    let output = agent(&store, &[], "fallocate -l 110M big && rm big");
+    assert!(output.status.success(), "{}", describe(&output));
+    let said = err(&output);
+    assert!(said.contains("what it keeps:     110.0 MiB"), "{said}");
+    assert!(!said.contains("--volatile"), "{said}");
+    let script =
+        "mkdir -p a/node_modules && fallocate -l 500M a/node_modules/big && rm -r a/node_modules";
+    let output = agent(&store, &[], script);
+    assert!(output.status.success(), "{}", describe(&output));
+    let said = err(&output);
+    assert!(said.contains("volatile = [\"node_modules/\"]"), "{said}");
 }

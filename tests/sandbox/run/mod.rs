@@ -17,6 +17,7 @@ mod bounds;
 mod browser;
 mod closed;
 mod ends;
+mod expire;
 mod further_roots;
 mod git_sessions;
 mod held;

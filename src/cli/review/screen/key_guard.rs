@@ -51,10 +51,11 @@ impl KeyGuard {
         is_seen && time_until_seen(self.begun, now).is_zero()
     }
 
-    /// Returns how long it takes until the screen, or the question on it, takes keys; nothing where it does.
-    pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
+    /// Returns how long it takes until the screen, or the question on it, takes keys; nothing where the frame that was drawn
+    /// last says that it does. Drawing takes time: the moment may have come meanwhile.
+    pub(super) fn time_left(&self, is_shown_open: bool, now: Instant) -> Option<Duration> {
         let since = self.drawn.as_ref().map_or(self.begun, |(_, since)| *since);
-        Some(time_until_seen(since, now)).filter(|left| !left.is_zero())
+        (!is_shown_open).then(|| time_until_seen(since, now))
     }
 }
 
@@ -74,9 +75,12 @@ mod tests {
         let mut guard = KeyGuard::new(begin);
         guard.note_drawn(None, at(10));
         assert!(!guard.admits(None, at(299)));
-        assert_eq!(guard.time_left(at(200)), Some(Duration::from_millis(100)));
+        let left = Duration::from_millis(100);
+        assert_eq!(guard.time_left(false, at(200)), Some(left));
         assert!(guard.admits(None, at(300)));
-        assert_eq!(guard.time_left(at(300)), None);
+        assert_eq!(guard.time_left(true, at(300)), None);
+        // The frame took from before that moment until after it.
+        assert_eq!(guard.time_left(false, at(310)), Some(Duration::ZERO));
     }
 
     #[test]
@@ -90,11 +94,11 @@ mod tests {
         assert!(!guard.admits(Some("sure?"), at(0)));
         assert!(!guard.is_open(Some("sure?"), at(0)));
         guard.note_drawn(Some("sure?"), at(10));
-        assert_eq!(guard.time_left(at(10)), Some(MIN_SEEN_TIME));
+        assert_eq!(guard.time_left(false, at(10)), Some(MIN_SEEN_TIME));
         assert!(!guard.admits(Some("sure?"), at(309)));
         guard.note_drawn(Some("sure?"), at(309));
         assert!(guard.admits(Some("sure?"), at(310)));
-        assert_eq!(guard.time_left(at(310)), None);
+        assert_eq!(guard.time_left(true, at(310)), None);
         // Another one, and the same one anew.
         assert!(!guard.admits(Some("really?"), at(400)));
         assert!(guard.admits(None, at(400)));

@@ -74,7 +74,8 @@ pub(super) fn show(subject: ReviewSubject, title: String, colour: bool) -> Resul
         if let Some(request) = state.request_tags() {
             work.send(request);
         }
-        for event in terminal.wait(work.wake_fd(), guard.time_left(Instant::now()))? {
+        let left = guard.time_left(state.is_answerable, Instant::now());
+        for event in terminal.wait(work.wake_fd(), left)? {
             let effects = match event {
                 ScreenEvent::Key(_) if !guard.admits(state.question(), Instant::now()) => {
                     Vec::new()
