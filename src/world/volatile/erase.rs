@@ -7,6 +7,7 @@
 //! A former content that is volatile has a number and no file: the record of the change names it as kept, and the next
 //! one as evicted. So every reader knows it for one that is gone.
 
+use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -127,7 +128,7 @@ impl World {
         let _counting = self.trash.lock_counting();
         let _working = self.gatherer.working.lock();
         let trash = self.trash.open_anew(&self.root)?;
-        let mut runs: Vec<Vec<OpenedEntry>> = Vec::new();
+        let mut volatile: Vec<OpenedEntry> = Vec::new();
         for (entry, trashed) in some {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = open_beneath(trash.as_fd(), entry.bytes(), flags, Mode::empty());
@@ -139,28 +140,49 @@ impl World {
                 Volatility::Open => open.push((entry, trashed)),
                 // It can still be opened through a descriptor.
                 Volatility::Volatile if home.is_open(trashed.id) => open.push((entry, trashed)),
-                Volatility::Volatile => {
-                    let opened = OpenedEntry {
-                        entry,
-                        trashed,
-                        node,
-                    };
-                    let origin = opened.trashed.author.origin;
-                    let same = |run: &&mut Vec<OpenedEntry>| {
-                        run.first()
-                            .is_some_and(|first| first.trashed.author.origin == origin)
-                    };
-                    match runs.iter_mut().find(same) {
-                        Some(run) => run.push(opened),
-                        None => runs.push(vec![opened]),
-                    }
-                }
+                Volatility::Volatile => volatile.push(OpenedEntry {
+                    entry,
+                    trashed,
+                    node,
+                }),
+            }
+        }
+        let mut runs: Vec<Vec<OpenedEntry>> = Vec::new();
+        for opened in self.without_names(volatile) {
+            let origin = opened.trashed.author.origin;
+            let same = |run: &&mut Vec<OpenedEntry>| {
+                run.first()
+                    .is_some_and(|first| first.trashed.author.origin == origin)
+            };
+            match runs.iter_mut().find(same) {
+                Some(run) => run.push(opened),
+                None => runs.push(vec![opened]),
             }
         }
         for run in &runs {
             self.erase_recorded(trash.as_fd(), run, erased)?;
         }
         Ok(())
+    }
+
+    /// Returns the entries without those of files that have names elsewhere: an undo gives such a name back, and it takes
+    /// no space. They wait until the last one is removed.
+    fn without_names(&self, entries: Vec<OpenedEntry>) -> Vec<OpenedEntry> {
+        let mut of_inode: HashMap<Id, u32> = HashMap::new();
+        for opened in &entries {
+            *of_inode.entry(opened.trashed.id).or_default() += 1;
+        }
+        let has_all = |opened: &OpenedEntry| {
+            let meta = opened.node.meta();
+            let names = of_inode.get(&meta.id).copied().unwrap_or(0);
+            meta.is_dir() || names >= meta.nlink
+        };
+        let (all, some): (Vec<_>, Vec<_>) = entries.into_iter().partition(has_all);
+        let names = some
+            .into_iter()
+            .map(|opened| (opened.entry, opened.trashed));
+        self.volatile.put_names(names.collect());
+        all
     }
 
     /// Deletes entries that one run removed, recorded.

@@ -82,6 +82,8 @@ struct VolatileState {
     unsettled: Vec<u64>,
     waiting: HashMap<EntryName, TrashedVolatile>,
     order: VecDeque<EntryName>,
+    /// Names of files that have others outside the trash, by inode: they wait for the removal of those.
+    names: HashMap<u64, Vec<(EntryName, TrashedVolatile)>>,
     /// The number of entries that were taken and are not done.
     taken: usize,
 }
@@ -234,8 +236,24 @@ impl VolatileFiles {
 
     /// Has an entry of the trash deleted for good soon, if there is room for it.
     pub(in crate::world) fn put(&self, entry: &EntryName, trashed: TrashedVolatile) {
-        self.put_back(vec![(entry.clone(), trashed)]);
+        let mut entries = self
+            .state
+            .lock()
+            .names
+            .remove(&trashed.id.1)
+            .unwrap_or_default();
+        entries.push((entry.clone(), trashed));
+        self.put_back(entries);
         self.wake();
+    }
+
+    /// Lets names of a file wait until another one of it is removed.
+    pub(in crate::world) fn put_names(&self, names: Vec<(EntryName, TrashedVolatile)>) {
+        let mut state = self.state.lock();
+        for (entry, trashed) in names {
+            let all = state.names.entry(trashed.id.1).or_default();
+            all.push((entry, trashed));
+        }
     }
 
     /// Lets entries wait, without waking the thread.
