@@ -41,6 +41,8 @@ struct LeftFile {
     had_former: bool,
     /// True if it may be open for writing.
     writing: bool,
+    /// True if the session has only moved it: its stamp says how it was found.
+    was_found: bool,
     /// True if it was when what is left was to be copied.
     is_copy_due: bool,
     /// The size and modification time when it was opened, if nothing is known to have changed it since.
@@ -333,7 +335,7 @@ impl LeftFiles {
 
     /// Returns what is known of a file's last state.
     fn last_left(&self, ids: InodeNumbers) -> Option<LastLeft> {
-        let file = self.files.get(&ids)?;
+        let file = self.files.get(&ids).filter(|file| !file.was_found)?;
         let stamped = file.stamp.as_ref().map(|last| (last.size, last.mtime));
         Some(LastLeft {
             state: stamped.or(file.opened.filter(|_| file.writing)),
@@ -390,7 +392,7 @@ impl LeftFiles {
     /// changed has none yet.
     pub(super) fn note_moved(&mut self, seq: u64, ids: InodeNumbers, meta: &Meta) {
         let Some(file) = self.files.get_mut(&ids) else {
-            self.remember(ids, seq);
+            self.remember(ids, seq).was_found = true;
             return self.note_left(ids, meta);
         };
         if !file.is_as_stamped(meta) {
@@ -494,6 +496,7 @@ impl LeftFiles {
             path: before.as_ref().and_then(|file| file.path.clone()),
             had_former: before.is_some_and(|file| file.had_former),
             writing: true,
+            was_found: false,
             is_copy_due: false,
             opened: None,
             stamp: None,

@@ -59,6 +59,8 @@ impl World {
             return Ok(KeptContent::default());
         }
         if destroys == DestroyScope::Nothing {
+            // One that its owner changed is no more volatile, whatever the home adds to it.
+            self.is_volatile(located);
             // The record states the former size, so the content up to there must be on disk, too.
             self.sync_before_loss(&located.node)?;
             let how = KeepMethod::Length;
@@ -115,7 +117,8 @@ impl World {
     ) -> Result<KeptContent<'_>> {
         let (id, size) = (located.node.meta().id, located.node.meta().size);
         let is_small = size <= self.versions.options().copied_up_to;
-        if is_small && !self.forgoes(located) && !self.versions.append_bases().has(run, id) {
+        let is_volatile = self.is_volatile(located);
+        if is_small && !is_volatile && !self.versions.append_bases().has(run, id) {
             match self.keep(located, DestroyScope::Range(0, size), open_state) {
                 Ok(keeping) => {
                     self.versions.append_bases().add(run, id);
@@ -149,6 +152,12 @@ impl World {
         }
     }
 
+    /// Returns whether a file is volatile, and as the home left it.
+    fn is_volatile(&self, located: &LocatedNode) -> bool {
+        let known = || self.volatility_at(&located.path, located.node.meta());
+        !located.removed && known() == Volatility::Volatile
+    }
+
     /// Returns whether a content is not kept, as volatile. A file of which one is kept is volatile no more.
     pub(in crate::world) fn forgoes(&self, located: &LocatedNode) -> bool {
         let meta = located.node.meta();
@@ -156,8 +165,7 @@ impl World {
             return false;
         }
         // Another name may have been given to it outside the home.
-        let forgoes =
-            self.volatility_at(&located.path, meta) == Volatility::Volatile && meta.nlink == 1;
+        let forgoes = self.is_volatile(located) && meta.nlink == 1;
         if !forgoes {
             self.volatile.forget(meta.id);
         }
