@@ -1,7 +1,7 @@
 //! Which files are volatile. An inode is volatile by birth: the home made it under a pattern of `--volatile`, in a
 //! recorded session.
 //!
-//! It is no more once it has had a name outside the patterns, was changed outside the home, is tracked by git, or has
+//! An inode is volatile no more once it has had a name outside the patterns, was changed outside the home, is tracked by git, or has
 //! a former content that was kept. So a volatile file has no versions, and none is read through another. What is not
 //! known for certain is not volatile: a session that was killed, a file system without times of birth, more files than
 //! are remembered.

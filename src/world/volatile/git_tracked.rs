@@ -1,4 +1,5 @@
-//! The files that git tracks, as far as the indexes of the repositories in the store say. What cannot be read counts as tracked.
+//! The files that git tracks, as far as the indexes of the repositories in the store say. What cannot be read counts as
+//! tracked.
 //!
 //! Lock: one mutex over what was read last, never held over a system call.
 

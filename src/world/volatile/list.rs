@@ -1,6 +1,6 @@
 //! The list of volatile files that a session leaves for the next one, in the state directory.
 //!
-//! It is there only between sessions: after one that was killed it would be wrong, and what it named is kept then.
+//! The list is there only between sessions: after one that was killed it would be wrong, and what it named is kept then.
 
 use std::io::Write;
 use std::os::fd::AsFd;
